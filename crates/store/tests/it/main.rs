@@ -1,0 +1,3 @@
+//! The store's drivers against what the trait promises.
+
+mod conformance;
