@@ -1,17 +1,21 @@
 //! The store's files: the lock that keeps other processes out, and the storage below the B-trees.
 
+use super::Options;
 use crate::Error;
 use redb::{BackendError, Database, StorageBackend};
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 const DATA: &str = "store.redb";
 const SHRUNK: &str = "store.redb.new";
 const LOCK: &str = "lock";
+const RESERVE: &str = "reserve";
 
 /// The directory of a store, held by this process while the value lives.
 #[derive(Debug)]
@@ -49,16 +53,16 @@ impl Directory {
     }
 
     /// Opens the data file, creating an empty one if there is none.
-    pub(super) fn open_data(&self, cache_bytes: usize, max_bytes: Option<u64>) -> Result<OpenFile, Error> {
-        let opened = OpenFile::open(&self.path.join(DATA), cache_bytes, max_bytes)?;
+    pub(super) fn open_data(&self, options: &Options) -> Result<OpenFile, Error> {
+        let opened = OpenFile::open(&self.path.join(DATA), options.cache_bytes, options)?;
         self.sync()?;
         Ok(opened)
     }
 
     /// Opens the file that will replace the data file.
-    pub(super) fn open_shrunk(&self, cache_bytes: usize, max_bytes: Option<u64>) -> Result<OpenFile, Error> {
+    pub(super) fn open_shrunk(&self, cache_bytes: usize, options: &Options) -> Result<OpenFile, Error> {
         self.clean()?;
-        OpenFile::open(&self.path.join(SHRUNK), cache_bytes, max_bytes)
+        OpenFile::open(&self.path.join(SHRUNK), cache_bytes, options)
     }
 
     /// Puts the shrunk file, which must be synchronised, in the place of the data file.
@@ -66,6 +70,32 @@ impl Directory {
         std::fs::rename(self.path.join(SHRUNK), self.path.join(DATA))
             .map_err(|cause| failure(&format!("cannot replace the data file in {}", self.path.display()), &cause))?;
         self.sync()
+    }
+
+    /// Keeps room on the device that [`Directory::release_reserve`] gives back. Without room, or
+    /// where the file system cannot do it, there is no reserve.
+    pub(super) fn hold_reserve(&self, bytes: u64) {
+        let path = self.path.join(RESERVE);
+        let held = OpenOptions::new().create(true).truncate(false).write(true).open(&path).and_then(|file| {
+            if file.metadata()?.len() != bytes {
+                file.set_len(0)?;
+                rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
+            }
+            Ok(())
+        });
+        if let Err(cause) = held {
+            tracing::debug!(%cause, "no room is kept back for the store");
+            self.release_reserve();
+        }
+    }
+
+    /// Gives the room that was kept back to the store.
+    pub(super) fn release_reserve(&self) {
+        if let Err(cause) = std::fs::remove_file(self.path.join(RESERVE))
+            && cause.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%cause, "cannot release the room that is kept back for the store");
+        }
     }
 
     fn sync(&self) -> Result<(), Error> {
@@ -82,7 +112,7 @@ pub(super) struct OpenFile {
 }
 
 impl OpenFile {
-    fn open(path: &Path, cache_bytes: usize, max_bytes: Option<u64>) -> Result<Self, Error> {
+    fn open(path: &Path, cache_bytes: usize, options: &Options) -> Result<Self, Error> {
         let file = OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -90,12 +120,27 @@ impl OpenFile {
             .write(true)
             .open(path)
             .map_err(|cause| failure(&format!("cannot open {}", path.display()), &cause))?;
-        let file = Arc::new(Storage { file, max_bytes, retired: RwLock::new(false) });
+        let hard_limit = options.max_file_bytes.unwrap_or(u64::MAX);
+        let soft_limit = options.max_file_bytes.map_or(u64::MAX, |max| max.saturating_sub(options.reserve_bytes));
+        // Opening may have to write, however full the file is.
+        let limit = AtomicU64::new(hard_limit);
+        let file = Arc::new(Storage { file, hard_limit, soft_limit, limit, retired: RwLock::new(false) });
         let db = Database::builder()
             .set_cache_size(cache_bytes)
             .create_with_backend(Backend(file.clone()))
             .map_err(|cause| store_error("cannot open the data file", cause.into()))?;
-        Ok(Self { db, file })
+        let opened = Self { db, file };
+        opened.limit(Room::Ordinary);
+        Ok(opened)
+    }
+
+    /// Sets how much of the limit the following writes may use.
+    pub(super) fn limit(&self, room: Room) {
+        let limit = match room {
+            Room::Ordinary => self.file.soft_limit,
+            Room::Reserve => self.file.hard_limit,
+        };
+        self.file.limit.store(limit, Ordering::Relaxed);
     }
 
     /// From now on this handle changes nothing, so the file can be opened again. Reads in
@@ -110,10 +155,22 @@ impl OpenFile {
     }
 }
 
+/// Which room a write may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// All but the reserve.
+    Ordinary,
+    /// The reserve too.
+    Reserve,
+}
+
 #[derive(Debug)]
 struct Storage {
     file: File,
-    max_bytes: Option<u64>,
+    hard_limit: u64,
+    soft_limit: u64,
+    /// The limit in force, one of the two.
+    limit: AtomicU64,
     /// Held shared by each change, so that none is under way once it is set.
     retired: RwLock<bool>,
 }
@@ -152,7 +209,7 @@ impl StorageBackend for Backend {
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), io::Error> {
         let end = offset.saturating_add(data.len() as u64);
-        if self.0.max_bytes.is_some_and(|max| end > max) {
+        if end > self.0.limit.load(Ordering::Relaxed) {
             return Err(Errno::NOSPC.into());
         }
         Ok(self.0.change(|| self.0.file.write_all_at(data, offset))?)

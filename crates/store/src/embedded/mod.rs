@@ -15,7 +15,8 @@
 //!
 //! **Failures.** redb refuses everything after an I/O error, such as a full disk. The file is then
 //! opened again at once, which takes about a millisecond: reads go on, and the outcome of the
-//! failed transactions is what is on disk.
+//! failed transactions is what is on disk. Without room, history goes first; then deletions may
+//! use a reserve, and everything else is refused until there is room again.
 
 mod file;
 mod options;
@@ -65,7 +66,7 @@ impl Embedded {
     pub fn open(directory: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let directory = Directory::lock(directory.as_ref())?;
         directory.clean()?;
-        let file = directory.open_data(options.cache_bytes, options.max_file_bytes)?;
+        let file = directory.open_data(&options)?;
         let state = writer::prepare(&file)?;
         let hub = Arc::new(Hub::new(options.watch, Revision(state.revision)));
         let shared = Arc::new(Shared::new(options, hub, file, state));

@@ -11,6 +11,9 @@ pub struct Options {
     /// Bytes the store file may take; `None` leaves the limit to the device. A write that would
     /// pass it fails with [`Error::OutOfSpace`](crate::Error::OutOfSpace).
     pub max_file_bytes: Option<u64>,
+    /// Bytes kept back, within `max_file_bytes` and on the device, for deletions and for giving up
+    /// history when there is no other room.
+    pub reserve_bytes: u64,
     /// Bytes of one key and its value.
     pub max_entry_bytes: usize,
     /// Transactions that may wait for the writer; further callers wait in turn.
@@ -44,6 +47,7 @@ impl Default for Options {
         Self {
             cache_bytes: 64 << 20,
             max_file_bytes: None,
+            reserve_bytes: 8 << 20,
             max_entry_bytes: 3 << 20,
             queue_transactions: 1024,
             queue_bytes: 64 << 20,

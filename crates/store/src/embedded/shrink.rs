@@ -46,7 +46,7 @@ impl Shrinker {
         // Whatever comes of it, do not try again at the same size.
         self.floor = size;
         let copied = directory
-            .open_shrunk(COPY_CACHE_BYTES.min(options.cache_bytes), options.max_file_bytes)
+            .open_shrunk(COPY_CACHE_BYTES.min(options.cache_bytes), options)
             .and_then(|new| copy(&read, &new, &interrupted).map_err(failed));
         drop(read);
         match copied {
@@ -64,7 +64,7 @@ impl Shrinker {
         // Whether or not the replacement is durable, writing goes on in the file that now has
         // the name. Nobody but this thread writes, so nothing was missed by the copy.
         old.retire();
-        let new = directory.open_data(options.cache_bytes, options.max_file_bytes);
+        let new = directory.open_data(options);
         let shrunk = new.as_ref().map_err(Error::clone).and_then(disk_bytes);
         shared.replace(new);
         replaced?;

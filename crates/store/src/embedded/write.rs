@@ -43,7 +43,7 @@ impl<'txn> Tables<'txn> {
     }
 
     /// Applies one transaction, whose form is valid, and tells what watchers will see.
-    pub(super) fn apply(&mut self, txn: Txn) -> Result<(Commit, Option<Event>), redb::Error> {
+    pub(super) fn apply(&mut self, txn: &Txn) -> Result<(Commit, Option<Event>), redb::Error> {
         for (key, condition) in &txn.conditions {
             let current = self.get(key)?;
             let holds = match condition {
@@ -57,12 +57,14 @@ impl<'txn> Tables<'txn> {
         }
         let revision = Revision(self.state.revision + 1);
         let mut changes = Vec::new();
-        for op in txn.ops {
+        for op in &txn.ops {
             match op {
-                Op::Put { key, value } => changes.push(self.put(revision, changes.len(), key, value)?),
-                Op::Delete { key } => changes.extend(self.delete(revision, changes.len(), key)?),
+                Op::Put { key, value } => {
+                    changes.push(self.put(revision, changes.len(), key.clone(), value.clone())?);
+                }
+                Op::Delete { key } => changes.extend(self.delete(revision, changes.len(), key.clone())?),
                 Op::DeleteRange { range } => {
-                    for key in self.keys(&range)? {
+                    for key in self.keys(range)? {
                         changes.extend(self.delete(revision, changes.len(), key)?);
                     }
                 }

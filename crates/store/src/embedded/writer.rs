@@ -1,12 +1,12 @@
 //! The writer thread: groups waiting transactions, commits, publishes, answers.
 
-use super::file::{Directory, OpenFile, store_error};
+use super::file::{Directory, OpenFile, Room, store_error};
 use super::schema::State;
 use super::shared::Shared;
 use super::shrink::Shrinker;
 use super::write::{Keep, Tables};
 use crate::watch::{ChangeLog, Event};
-use crate::{Commit, Error, Revision, Txn};
+use crate::{Commit, Error, Op, Revision, Txn};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
@@ -72,11 +72,12 @@ impl Writer {
     }
 
     async fn serve(&mut self) {
+        self.directory.hold_reserve(self.shared.options.reserve_bytes);
         let mut group = Vec::new();
         let limit = self.shared.options.group_transactions.max(1);
         loop {
             if self.trimming && self.requests.is_empty() && !self.requests.is_closed() {
-                self.commit_group(Vec::new()).await;
+                self.trim().await;
                 continue;
             }
             // An idle store has no timer running.
@@ -85,13 +86,21 @@ impl Writer {
                 Ok(0) => return,
                 Ok(_) => {
                     self.written = true;
-                    self.commit_group(std::mem::take(&mut group)).await;
+                    self.handle(std::mem::take(&mut group)).await;
                 }
                 Err(_) => {
                     self.written = false;
                     self.shrink();
                 }
             }
+        }
+    }
+
+    /// Removes one step of history that is beyond the bounds.
+    async fn trim(&mut self) {
+        if let Err(cause) = self.commit(&[], Room::Reserve).await {
+            self.trimming = false;
+            tracing::warn!(%cause, "cannot trim the store's history; trying again at the next write");
         }
     }
 
@@ -104,95 +113,107 @@ impl Writer {
         }
     }
 
-    /// Applies the requests in one durable step, and trims history.
-    async fn commit_group(&mut self, requests: Vec<Request>) {
+    /// Does what is asked and answers. Without room, makes some, and then tries one by one.
+    async fn handle(&mut self, requests: Vec<Request>) {
+        match self.commit(&requests, Room::Ordinary).await {
+            Ok(outcomes) => requests.into_iter().zip(outcomes).for_each(|(request, outcome)| request.answer(Ok(outcome))),
+            Err(Error::OutOfSpace) => {
+                self.directory.release_reserve();
+                self.give_up_history().await;
+                for request in requests {
+                    let room = request.room();
+                    let outcome = self.commit(std::slice::from_ref(&request), room).await;
+                    let outcome = outcome.and_then(|mut outcomes| outcomes.pop().ok_or(Error::Closed));
+                    request.answer(outcome);
+                    if room == Room::Reserve {
+                        self.give_up_history().await;
+                    }
+                }
+                self.directory.hold_reserve(self.shared.options.reserve_bytes);
+            }
+            Err(why) => requests.into_iter().for_each(|request| request.answer(Err(why.clone()))),
+        }
+    }
+
+    /// Applies requests and trims history in one durable step; then tells the watchers. An error
+    /// means that nothing was applied, except after an I/O error that left the outcome unknown.
+    async fn commit(&mut self, requests: &[Request], room: Room) -> Result<Vec<Outcome>, Error> {
+        let options = &self.shared.options;
+        let keep = Keep { revisions: options.history_revisions, bytes: options.history_bytes };
+        let min_steps = options.trim_step.max(1);
+        let file = match self.shared.file() {
+            Ok(file) => file,
+            // An earlier attempt to open the file failed; this one may succeed.
+            Err(_) => self.reopen().await.and_then(|_| self.shared.file())?,
+        };
+        file.limit(room);
         let mut group = Group::default();
-        let applied = match self.shared.file() {
-            Ok(file) => self.apply(&file, requests, &mut group),
-            Err(_) => {
-                // An earlier attempt to open the file failed; this one may succeed.
-                self.reopen().await;
-                match self.shared.file() {
-                    Ok(file) => self.apply(&file, requests, &mut group),
-                    Err(why) => {
-                        group.refuse_all(requests);
-                        self.trimming = false;
-                        group.answer(&Err(why));
+        let applied = apply(&file, requests, keep, min_steps, &mut group);
+        file.limit(Room::Ordinary);
+        drop(file);
+        match applied {
+            Ok(Applied { state, trimming, .. }) => {
+                self.trimming = trimming;
+                self.shared.set_compacted(state);
+                self.shared.hub.publish(group.events);
+                Ok(group.outcomes)
+            }
+            Err(cause) => {
+                self.recover(cause, group.last_revision).await?;
+                Ok(group.outcomes)
+            }
+        }
+    }
+
+    /// Removes all history, in small steps that need little room.
+    async fn give_up_history(&mut self) {
+        let keep = Keep { revisions: 0, bytes: 0 };
+        while let Ok(file) = self.shared.file() {
+            file.limit(Room::Reserve);
+            let applied = apply(&file, &[], keep, EMERGENCY_STEP, &mut Group::default());
+            file.limit(Room::Ordinary);
+            drop(file);
+            match applied {
+                Ok(Applied { state, trimming, changed }) => {
+                    self.shared.set_compacted(state);
+                    if !trimming && !changed {
                         return;
                     }
                 }
+                Err(cause) => {
+                    let _ = self.recover(cause, None).await;
+                    return;
+                }
             }
-        };
-        let outcome = match applied {
-            Ok(state) => {
-                self.shared.set_compacted(state);
-                self.shared.hub.publish(std::mem::take(&mut group.events));
-                Ok(())
-            }
-            Err(cause) => self.recover(cause, &group).await,
-        };
-        group.answer(&outcome);
-    }
-
-    fn apply(&mut self, file: &OpenFile, requests: Vec<Request>, group: &mut Group) -> Result<State, redb::Error> {
-        let options = self.shared.options;
-        let mut requests = requests.into_iter();
-        let result = (|| {
-            let txn = begin(file)?;
-            let mut tables = Tables::open(&txn)?;
-            let before = tables.state;
-            let mut changes = 0;
-            for request in requests.by_ref() {
-                changes += group.apply(&mut tables, request)?;
-            }
-            // Removing more than was added lets history shrink to its bounds while writes go on.
-            let steps = options.trim_step.max(2 * changes);
-            let keep = Keep { revisions: options.history_revisions, bytes: options.history_bytes };
-            let removed = tables.trim(keep, steps)?;
-            self.trimming = removed == steps;
-            if tables.state == before && removed == 0 {
-                drop(tables);
-                txn.abort()?;
-                return Ok(before);
-            }
-            let state = tables.save()?;
-            txn.commit()?;
-            Ok(state)
-        })();
-        group.refuse_all(requests);
-        result
+        }
     }
 
     /// After an error the outcome is whatever the file says when it is opened again.
-    async fn recover(&mut self, cause: redb::Error, group: &Group) -> Result<(), Error> {
+    async fn recover(&mut self, cause: redb::Error, last_revision: Option<u64>) -> Result<(), Error> {
         let why = store_error("cannot write the data file", cause);
-        tracing::warn!(%why, "a group of transactions failed; opening the store's file again");
+        tracing::debug!(%why, "a group of transactions failed; opening the store's file again");
         self.trimming = false;
-        let state = self.reopen().await;
-        match (state, group.last_revision) {
-            (Some(state), Some(last)) if state.revision >= last => Ok(()),
-            _ => Err(why),
-        }
+        let state = self.reopen().await.map_err(|cause| {
+            tracing::error!(%cause, "the store's file cannot be opened again; trying at the next write");
+            why.clone()
+        })?;
+        if last_revision.is_some_and(|last| state.revision >= last) { Ok(()) } else { Err(why) }
     }
 
     /// Opens the file again, and publishes what turns out to be committed but was not published.
-    async fn reopen(&mut self) -> Option<State> {
+    async fn reopen(&mut self) -> Result<State, Error> {
         if let Ok(old) = self.shared.file() {
             old.retire();
         }
-        let options = &self.shared.options;
-        let opened = self.directory.open_data(options.cache_bytes, options.max_file_bytes);
-        if let Err(why) = &opened {
-            tracing::error!(%why, "the store's file cannot be opened again; trying at the next write");
-        }
-        self.shared.replace(opened);
-        match self.catch_up().await {
-            Ok(state) => Some(state),
-            Err(why) => {
-                self.shared.replace(Err(why));
-                None
+        self.shared.replace(self.directory.open_data(&self.shared.options));
+        let caught_up = self.catch_up().await;
+        if let Err(why) = &caught_up {
+            if let Ok(unreadable) = self.shared.file() {
+                unreadable.retire();
             }
+            self.shared.replace(Err(why.clone()));
         }
+        caught_up
     }
 
     async fn catch_up(&self) -> Result<State, Error> {
@@ -206,68 +227,111 @@ impl Writer {
     }
 }
 
-/// Requests whose answers wait until their outcome is durable.
+/// Changes removed in one step when there is no room.
+const EMERGENCY_STEP: usize = 16;
+
+/// What a durable step did.
+struct Applied {
+    state: State,
+    changed: bool,
+    /// Whether there is more history to remove.
+    trimming: bool,
+}
+
+/// What the requests of one step lead to, once the step is durable.
 #[derive(Default)]
 struct Group {
+    outcomes: Vec<Outcome>,
     events: Vec<Arc<Event>>,
-    commits: Vec<(Answer<Commit>, Option<Commit>)>,
-    compactions: Vec<(Answer<()>, Option<Error>)>,
     last_revision: Option<u64>,
+}
+
+enum Outcome {
+    Committed(Commit),
+    Compacted(Result<(), Error>),
+}
+
+fn apply(
+    file: &OpenFile,
+    requests: &[Request],
+    keep: Keep,
+    min_steps: usize,
+    group: &mut Group,
+) -> Result<Applied, redb::Error> {
+    let txn = begin(file)?;
+    let mut tables = Tables::open(&txn)?;
+    let before = tables.state;
+    let mut changes = 0;
+    for request in requests {
+        changes += group.apply(&mut tables, request)?;
+    }
+    // Removing more than was added lets history shrink to its bounds while writes go on.
+    let steps = min_steps.max(2 * changes);
+    let removed = tables.trim(keep, steps)?;
+    let trimming = removed == steps;
+    if tables.state == before && removed == 0 {
+        drop(tables);
+        txn.abort()?;
+        return Ok(Applied { state: before, changed: false, trimming });
+    }
+    let state = tables.save()?;
+    txn.commit()?;
+    Ok(Applied { state, changed: true, trimming })
 }
 
 impl Group {
     /// Applies one request and answers how many changes it made.
-    fn apply(&mut self, tables: &mut Tables<'_>, request: Request) -> Result<usize, redb::Error> {
-        match request {
-            Request::Commit { txn, answer, .. } => {
-                // Remembered first, so that it is answered if applying fails.
-                self.commits.push((answer, None));
+    fn apply(&mut self, tables: &mut Tables<'_>, request: &Request) -> Result<usize, redb::Error> {
+        let mut changes = 0;
+        let outcome = match request {
+            Request::Commit { txn, .. } => {
                 let (commit, event) = tables.apply(txn)?;
-                if let Some((_, outcome)) = self.commits.last_mut() {
-                    *outcome = Some(commit);
+                if let Some(event) = event {
+                    self.last_revision = Some(event.revision.0);
+                    changes = event.changes.len();
+                    self.events.push(Arc::new(event));
                 }
-                let Some(event) = event else { return Ok(0) };
-                self.last_revision = Some(event.revision.0);
-                let changes = event.changes.len();
-                self.events.push(Arc::new(event));
-                Ok(changes)
+                Outcome::Committed(commit)
             }
-            Request::Compact { revision, answer } => {
+            Request::Compact { revision, .. } => {
                 let newest = Revision(tables.state.revision);
-                let future = (revision > newest).then_some(Error::Future { requested: revision, newest });
-                if future.is_none() {
+                Outcome::Compacted(if *revision > newest {
+                    Err(Error::Future { requested: *revision, newest })
+                } else {
                     tables.state.compacted = tables.state.compacted.max(revision.0);
-                }
-                self.compactions.push((answer, future));
-                Ok(0)
+                    Ok(())
+                })
             }
+        };
+        self.outcomes.push(outcome);
+        Ok(changes)
+    }
+}
+
+impl Request {
+    /// What makes room may use the reserve.
+    fn room(&self) -> Room {
+        match self {
+            Self::Commit { txn, .. } if txn.ops.iter().any(|op| matches!(op, Op::Put { .. })) => Room::Ordinary,
+            Self::Commit { .. } | Self::Compact { .. } => Room::Reserve,
         }
     }
 
-    /// Takes requests that are not going to be applied.
-    fn refuse_all(&mut self, requests: impl IntoIterator<Item = Request>) {
-        for request in requests {
-            match request {
-                Request::Commit { answer, .. } => self.commits.push((answer, None)),
-                Request::Compact { answer, .. } => {
-                    self.compactions.push((answer, None));
-                }
+    /// Answers the caller, who may have gone away.
+    fn answer(self, outcome: Result<Outcome, Error>) {
+        match self {
+            Self::Commit { answer, .. } => {
+                let _ = answer.send(outcome.and_then(|outcome| match outcome {
+                    Outcome::Committed(commit) => Ok(commit),
+                    Outcome::Compacted(_) => Err(Error::Failed("a transaction was taken for a compaction".into())),
+                }));
             }
-        }
-    }
-
-    /// Answers everyone. A caller that has gone away does not mind.
-    fn answer(self, outcome: &Result<(), Error>) {
-        for (answer, commit) in self.commits {
-            let result = match (outcome, commit) {
-                (Ok(()), Some(commit)) => Ok(commit),
-                (Ok(()), None) => Err(Error::Failed("the transaction was not applied".into())),
-                (Err(why), _) => Err(why.clone()),
-            };
-            let _ = answer.send(result);
-        }
-        for (answer, refused) in self.compactions {
-            let _ = answer.send(outcome.clone().and(refused.map_or(Ok(()), Err)));
+            Self::Compact { answer, .. } => {
+                let _ = answer.send(outcome.and_then(|outcome| match outcome {
+                    Outcome::Compacted(result) => result,
+                    Outcome::Committed(_) => Err(Error::Failed("a compaction was taken for a transaction".into())),
+                }));
+            }
         }
     }
 }
