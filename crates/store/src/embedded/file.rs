@@ -3,26 +3,33 @@
 use super::Options;
 use crate::Error;
 use redb::{BackendError, Database, StorageBackend};
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 const DATA: &str = "store.redb";
 const SHRUNK: &str = "store.redb.new";
 const LOCK: &str = "lock";
-const RESERVE: &str = "reserve";
 
 /// The directory of a store, held by this process while the value lives.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
-    /// Dropping it releases the lock.
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Directory {
+    /// Closing alone would not do: a child process that is just being started may still hold a
+    /// copy of the descriptor.
+    fn drop(&mut self) {
+        if let Err(cause) = self.lock.unlock() {
+            tracing::warn!(%cause, path = %self.path.display(), "cannot release the store's lock");
+        }
+    }
 }
 
 impl Directory {
@@ -37,7 +44,7 @@ impl Directory {
             .open(path.join(LOCK))
             .map_err(|cause| failed("cannot open the lock file", cause))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Ok(()) => Ok(Self { path: path.to_owned(), lock }),
             Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.display().to_string() }),
             Err(TryLockError::Error(cause)) => Err(failed("cannot take the lock", cause)),
         }
@@ -72,32 +79,6 @@ impl Directory {
         self.sync()
     }
 
-    /// Keeps room on the device that [`Directory::release_reserve`] gives back. Without room, or
-    /// where the file system cannot do it, there is no reserve.
-    pub(super) fn hold_reserve(&self, bytes: u64) {
-        let path = self.path.join(RESERVE);
-        let held = OpenOptions::new().create(true).truncate(false).write(true).open(&path).and_then(|file| {
-            if file.metadata()?.len() != bytes {
-                file.set_len(0)?;
-                rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
-            }
-            Ok(())
-        });
-        if let Err(cause) = held {
-            tracing::debug!(%cause, "no room is kept back for the store");
-            self.release_reserve();
-        }
-    }
-
-    /// Gives the room that was kept back to the store.
-    pub(super) fn release_reserve(&self) {
-        if let Err(cause) = std::fs::remove_file(self.path.join(RESERVE))
-            && cause.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(%cause, "cannot release the room that is kept back for the store");
-        }
-    }
-
     fn sync(&self) -> Result<(), Error> {
         File::open(&self.path)
             .and_then(|directory| directory.sync_all())
@@ -120,27 +101,13 @@ impl OpenFile {
             .write(true)
             .open(path)
             .map_err(|cause| failure(&format!("cannot open {}", path.display()), &cause))?;
-        let hard_limit = options.max_file_bytes.unwrap_or(u64::MAX);
-        let soft_limit = options.max_file_bytes.map_or(u64::MAX, |max| max.saturating_sub(options.reserve_bytes));
-        // Opening may have to write, however full the file is.
-        let limit = AtomicU64::new(hard_limit);
-        let file = Arc::new(Storage { file, hard_limit, soft_limit, limit, retired: RwLock::new(false) });
+        let max_bytes = options.max_file_bytes.unwrap_or(u64::MAX);
+        let file = Arc::new(Storage { file, max_bytes, retired: RwLock::new(false) });
         let db = Database::builder()
             .set_cache_size(cache_bytes)
             .create_with_backend(Backend(file.clone()))
             .map_err(|cause| store_error("cannot open the data file", cause.into()))?;
-        let opened = Self { db, file };
-        opened.limit(Room::Ordinary);
-        Ok(opened)
-    }
-
-    /// Sets how much of the limit the following writes may use.
-    pub(super) fn limit(&self, room: Room) {
-        let limit = match room {
-            Room::Ordinary => self.file.soft_limit,
-            Room::Reserve => self.file.hard_limit,
-        };
-        self.file.limit.store(limit, Ordering::Relaxed);
+        Ok(Self { db, file })
     }
 
     /// From now on this handle changes nothing, so the file can be opened again. Reads in
@@ -155,22 +122,10 @@ impl OpenFile {
     }
 }
 
-/// Which room a write may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
-    /// All but the reserve.
-    Ordinary,
-    /// The reserve too.
-    Reserve,
-}
-
 #[derive(Debug)]
 struct Storage {
     file: File,
-    hard_limit: u64,
-    soft_limit: u64,
-    /// The limit in force, one of the two.
-    limit: AtomicU64,
+    max_bytes: u64,
     /// Held shared by each change, so that none is under way once it is set.
     retired: RwLock<bool>,
 }
@@ -198,9 +153,27 @@ impl StorageBackend for Backend {
         self.0.file.read_exact_at(out, offset)
     }
 
-    /// The file grows sparsely, in large steps; what counts against the limit is what is written.
+    /// A grown file has its blocks at once. So a device without room is noticed here, before
+    /// anything was written, and all later writes inside the file find theirs.
     fn set_len(&self, len: u64) -> Result<(), io::Error> {
-        Ok(self.0.change(|| self.0.file.set_len(len))?)
+        Ok(self.0.change(|| {
+            let old = self.0.file.metadata()?.len();
+            if len <= old {
+                return self.0.file.set_len(len);
+            }
+            if len > self.0.max_bytes {
+                return Err(Errno::NOSPC.into());
+            }
+            match fallocate(&self.0.file, FallocateFlags::empty(), 0, len) {
+                Ok(()) => Ok(()),
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => self.0.file.set_len(len),
+                Err(cause) => {
+                    // Some file systems keep what they could allocate.
+                    self.0.file.set_len(old)?;
+                    Err(cause.into())
+                }
+            }
+        })?)
     }
 
     fn sync_data(&self) -> Result<(), io::Error> {
@@ -208,10 +181,6 @@ impl StorageBackend for Backend {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), io::Error> {
-        let end = offset.saturating_add(data.len() as u64);
-        if end > self.0.limit.load(Ordering::Relaxed) {
-            return Err(Errno::NOSPC.into());
-        }
         Ok(self.0.change(|| self.0.file.write_all_at(data, offset))?)
     }
 }

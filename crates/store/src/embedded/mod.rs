@@ -15,8 +15,8 @@
 //!
 //! **Failures.** redb refuses everything after an I/O error, such as a full disk. The file is then
 //! opened again at once, which takes about a millisecond: reads go on, and the outcome of the
-//! failed transactions is what is on disk. Without room, history goes first; then deletions may
-//! use a reserve, and everything else is refused until there is room again.
+//! failed transactions is what is on disk. Without room, history goes first, then what still
+//! does not fit is refused; deleting leaves no history then, so it needs next to no room.
 
 mod file;
 mod options;

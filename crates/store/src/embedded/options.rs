@@ -8,12 +8,10 @@ use std::time::Duration;
 pub struct Options {
     /// Bytes of file pages cached in memory.
     pub cache_bytes: usize,
-    /// Bytes the store file may take; `None` leaves the limit to the device. A write that would
-    /// pass it fails with [`Error::OutOfSpace`](crate::Error::OutOfSpace).
+    /// Bytes the store file may take; `None` leaves the limit to the device. A write that needs
+    /// more fails with [`Error::OutOfSpace`](crate::Error::OutOfSpace). The file grows in steps of
+    /// up to its own size, so it may be full at half the limit.
     pub max_file_bytes: Option<u64>,
-    /// Bytes kept back, within `max_file_bytes` and on the device, for deletions and for giving up
-    /// history when there is no other room.
-    pub reserve_bytes: u64,
     /// Bytes of one key and its value.
     pub max_entry_bytes: usize,
     /// Transactions that may wait for the writer; further callers wait in turn.
@@ -47,7 +45,6 @@ impl Default for Options {
         Self {
             cache_bytes: 64 << 20,
             max_file_bytes: None,
-            reserve_bytes: 8 << 20,
             max_entry_bytes: 3 << 20,
             queue_transactions: 1024,
             queue_bytes: 64 << 20,

@@ -14,6 +14,7 @@ pub(super) struct Tables<'txn> {
     history: Table<'txn, (&'static [u8], u64), u32>,
     meta: Table<'txn, &'static str, [u64; State::FIELDS]>,
     pub(super) state: State,
+    log_changes: bool,
 }
 
 /// How much history is to stay.
@@ -33,7 +34,14 @@ impl<'txn> Tables<'txn> {
             history: txn.open_table(HISTORY)?,
             meta,
             state,
+            log_changes: true,
         })
+    }
+
+    /// From now on changes leave no history, which needs less room: the newest revision is the
+    /// oldest that can be read.
+    pub(super) fn without_history(&mut self) {
+        self.log_changes = false;
     }
 
     /// Writes the state back; the last step before the redb transaction commits.
@@ -74,6 +82,9 @@ impl<'txn> Tables<'txn> {
             return Ok((Commit::Done { revision: Revision(self.state.revision) }, None));
         }
         self.state.revision = revision.0;
+        if !self.log_changes {
+            self.state.compacted = revision.0;
+        }
         Ok((Commit::Done { revision }, Some(Event::new(revision, changes))))
     }
 
@@ -107,6 +118,9 @@ impl<'txn> Tables<'txn> {
     }
 
     fn append(&mut self, revision: Revision, position: usize, record: &Record) -> Result<(), redb::Error> {
+        if !self.log_changes {
+            return Ok(());
+        }
         let position = u32::try_from(position)
             .map_err(|_| redb::Error::Io(std::io::Error::other("a transaction changes more than 2^32 keys")))?;
         let bytes = record.encode();

@@ -1,12 +1,13 @@
 //! The writer thread: groups waiting transactions, commits, publishes, answers.
 
-use super::file::{Directory, OpenFile, Room, store_error};
+use super::Options;
+use super::file::{Directory, OpenFile, store_error};
 use super::schema::State;
 use super::shared::Shared;
 use super::shrink::Shrinker;
 use super::write::{Keep, Tables};
 use crate::watch::{ChangeLog, Event};
-use crate::{Commit, Error, Op, Revision, Txn};
+use crate::{Commit, Error, Revision, Txn};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
@@ -72,7 +73,6 @@ impl Writer {
     }
 
     async fn serve(&mut self) {
-        self.directory.hold_reserve(self.shared.options.reserve_bytes);
         let mut group = Vec::new();
         let limit = self.shared.options.group_transactions.max(1);
         loop {
@@ -98,7 +98,7 @@ impl Writer {
 
     /// Removes one step of history that is beyond the bounds.
     async fn trim(&mut self) {
-        if let Err(cause) = self.commit(&[], Room::Reserve).await {
+        if let Err(cause) = self.commit(&[], Mode::Ordinary).await {
             self.trimming = false;
             tracing::warn!(%cause, "cannot trim the store's history; trying again at the next write");
         }
@@ -113,23 +113,18 @@ impl Writer {
         }
     }
 
-    /// Does what is asked and answers. Without room, makes some, and then tries one by one.
+    /// Does what is asked and answers. Without room, gives up history, then tries one by one.
     async fn handle(&mut self, requests: Vec<Request>) {
-        match self.commit(&requests, Room::Ordinary).await {
-            Ok(outcomes) => requests.into_iter().zip(outcomes).for_each(|(request, outcome)| request.answer(Ok(outcome))),
+        match self.commit(&requests, Mode::Ordinary).await {
+            Ok(outcomes) => {
+                requests.into_iter().zip(outcomes).for_each(|(request, outcome)| request.answer(Ok(outcome)));
+            }
             Err(Error::OutOfSpace) => {
-                self.directory.release_reserve();
                 self.give_up_history().await;
                 for request in requests {
-                    let room = request.room();
-                    let outcome = self.commit(std::slice::from_ref(&request), room).await;
-                    let outcome = outcome.and_then(|mut outcomes| outcomes.pop().ok_or(Error::Closed));
-                    request.answer(outcome);
-                    if room == Room::Reserve {
-                        self.give_up_history().await;
-                    }
+                    let outcome = self.commit(std::slice::from_ref(&request), Mode::Emergency).await;
+                    request.answer(outcome.and_then(|mut outcomes| outcomes.pop().ok_or(Error::Closed)));
                 }
-                self.directory.hold_reserve(self.shared.options.reserve_bytes);
             }
             Err(why) => requests.into_iter().for_each(|request| request.answer(Err(why.clone()))),
         }
@@ -137,22 +132,17 @@ impl Writer {
 
     /// Applies requests and trims history in one durable step; then tells the watchers. An error
     /// means that nothing was applied, except after an I/O error that left the outcome unknown.
-    async fn commit(&mut self, requests: &[Request], room: Room) -> Result<Vec<Outcome>, Error> {
-        let options = &self.shared.options;
-        let keep = Keep { revisions: options.history_revisions, bytes: options.history_bytes };
-        let min_steps = options.trim_step.max(1);
+    async fn commit(&mut self, requests: &[Request], mode: Mode) -> Result<Vec<Outcome>, Error> {
         let file = match self.shared.file() {
             Ok(file) => file,
             // An earlier attempt to open the file failed; this one may succeed.
             Err(_) => self.reopen().await.and_then(|_| self.shared.file())?,
         };
-        file.limit(room);
         let mut group = Group::default();
-        let applied = apply(&file, requests, keep, min_steps, &mut group);
-        file.limit(Room::Ordinary);
+        let applied = apply(&file, requests, mode, &self.shared.options, &mut group);
         drop(file);
         match applied {
-            Ok(Applied { state, trimming, .. }) => {
+            Ok(Applied { state, trimming }) => {
                 self.trimming = trimming;
                 self.shared.set_compacted(state);
                 self.shared.hub.publish(group.events);
@@ -167,23 +157,10 @@ impl Writer {
 
     /// Removes all history, in small steps that need little room.
     async fn give_up_history(&mut self) {
-        let keep = Keep { revisions: 0, bytes: 0 };
-        while let Ok(file) = self.shared.file() {
-            file.limit(Room::Reserve);
-            let applied = apply(&file, &[], keep, EMERGENCY_STEP, &mut Group::default());
-            file.limit(Room::Ordinary);
-            drop(file);
-            match applied {
-                Ok(Applied { state, trimming, changed }) => {
-                    self.shared.set_compacted(state);
-                    if !trimming && !changed {
-                        return;
-                    }
-                }
-                Err(cause) => {
-                    let _ = self.recover(cause, None).await;
-                    return;
-                }
+        self.trimming = true;
+        while self.trimming {
+            if self.commit(&[], Mode::Emergency).await.is_err() {
+                return;
             }
         }
     }
@@ -227,13 +204,21 @@ impl Writer {
     }
 }
 
+/// How a step treats history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Keeps what the options say.
+    Ordinary,
+    /// Keeps none, because there is no room.
+    Emergency,
+}
+
 /// Changes removed in one step when there is no room.
 const EMERGENCY_STEP: usize = 16;
 
 /// What a durable step did.
 struct Applied {
     state: State,
-    changed: bool,
     /// Whether there is more history to remove.
     trimming: bool,
 }
@@ -254,13 +239,22 @@ enum Outcome {
 fn apply(
     file: &OpenFile,
     requests: &[Request],
-    keep: Keep,
-    min_steps: usize,
+    mode: Mode,
+    options: &Options,
     group: &mut Group,
 ) -> Result<Applied, redb::Error> {
     let txn = begin(file)?;
     let mut tables = Tables::open(&txn)?;
     let before = tables.state;
+    let (keep, min_steps) = match mode {
+        Mode::Ordinary => {
+            (Keep { revisions: options.history_revisions, bytes: options.history_bytes }, options.trim_step.max(1))
+        }
+        Mode::Emergency => {
+            tables.without_history();
+            (Keep { revisions: 0, bytes: 0 }, EMERGENCY_STEP)
+        }
+    };
     let mut changes = 0;
     for request in requests {
         changes += group.apply(&mut tables, request)?;
@@ -272,11 +266,11 @@ fn apply(
     if tables.state == before && removed == 0 {
         drop(tables);
         txn.abort()?;
-        return Ok(Applied { state: before, changed: false, trimming });
+        return Ok(Applied { state: before, trimming });
     }
     let state = tables.save()?;
     txn.commit()?;
-    Ok(Applied { state, changed: true, trimming })
+    Ok(Applied { state, trimming })
 }
 
 impl Group {
@@ -309,14 +303,6 @@ impl Group {
 }
 
 impl Request {
-    /// What makes room may use the reserve.
-    fn room(&self) -> Room {
-        match self {
-            Self::Commit { txn, .. } if txn.ops.iter().any(|op| matches!(op, Op::Put { .. })) => Room::Ordinary,
-            Self::Commit { .. } | Self::Compact { .. } => Room::Reserve,
-        }
-    }
-
     /// Answers the caller, who may have gone away.
     fn answer(self, outcome: Result<Outcome, Error>) {
         match self {

@@ -53,7 +53,7 @@ enum Phase {
 impl Watch {
     pub(crate) fn new(hub: Arc<Hub>, log: Arc<dyn ChangeLog>, range: KeyRange, after: Revision) -> Self {
         let timer = Box::pin(sleep(hub.options.progress_interval));
-        Self {
+        let mut watch = Self {
             hub,
             log,
             range,
@@ -62,7 +62,23 @@ impl Watch {
             phase: Phase::Attaching,
             progress_due: true,
             timer,
+        };
+        // Now rather than when first polled: what happens in between must not be lost. A failure
+        // shows when it is polled.
+        let _ = watch.attach();
+        watch
+    }
+
+    /// Follows the hub from `cursor` on, or else goes on reading.
+    fn attach(&mut self) -> Result<(), Error> {
+        match self.hub.attach(&self.range, self.cursor)? {
+            Attach::Attached { subscriber, backlog } => {
+                self.ready = backlog;
+                self.phase = Phase::Following(subscriber);
+            }
+            Attach::Behind => self.phase = self.read_on(),
         }
+        Ok(())
     }
 
     fn next_ready(&mut self) -> Option<WatchItem> {
@@ -123,14 +139,11 @@ impl Stream for Watch {
                 return Poll::Ready(Some(Ok(item)));
             }
             match &mut this.phase {
-                Phase::Attaching => match this.hub.attach(&this.range, this.cursor) {
-                    Ok(Attach::Attached { subscriber, backlog }) => {
-                        this.ready = backlog;
-                        this.phase = Phase::Following(subscriber);
+                Phase::Attaching => {
+                    if let Err(why) = this.attach() {
+                        return this.end(why);
                     }
-                    Ok(Attach::Behind) => this.phase = this.read_on(),
-                    Err(why) => return this.end(why),
-                },
+                }
                 Phase::Reading(chunk) => {
                     let chunk = match ready!(chunk.as_mut().poll(cx)) {
                         Ok(chunk) => chunk,

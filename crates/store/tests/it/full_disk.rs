@@ -6,12 +6,7 @@ use store::{Commit, Embedded, Error, KeyRange, Op, RangeOptions, Revision, Store
 
 fn options() -> embedded::Options {
     // A small cache, so that pages leave memory before the commit.
-    embedded::Options {
-        cache_bytes: 1 << 20,
-        reserve_bytes: 1 << 20,
-        history_bytes: 256 << 10,
-        ..embedded::Options::default()
-    }
+    embedded::Options { cache_bytes: 1 << 20, history_bytes: 256 << 10, ..embedded::Options::default() }
 }
 
 async fn put(store: &Embedded, key: &str, bytes: usize) -> Result<Revision, Error> {
@@ -79,7 +74,9 @@ async fn delete_half(store: &Embedded, count: usize) {
         let op = Op::Delete { key: format!("k/{number:05}").into() };
         store.commit(Txn { conditions: vec![], ops: vec![op] }).await.unwrap();
     }
-    put(store, "later", 1 << 20).await.unwrap();
+    for number in 0..count / 3 {
+        put(store, &format!("later/{number}"), 20_000).await.unwrap();
+    }
     assert_eq!(store.get(b"k/00000", None).await, Ok(None));
 }
 
@@ -118,13 +115,13 @@ async fn deleting_makes_room_on_a_full_device() {
 /// A real device: a small file system in memory, which only root can mount.
 #[tokio::test]
 async fn full_device() {
-    let Some(device) = Device::mount("size=8m") else {
+    let Some(device) = Device::mount("size=24m") else {
         println!("skipped: mounting a file system needs root");
         return;
     };
     let store = Embedded::open(device.path().join("store"), options()).unwrap();
     let ballast = device.path().join("ballast");
-    std::fs::write(&ballast, vec![0; 3 << 20]).unwrap();
+    std::fs::write(&ballast, vec![0; 17 << 20]).unwrap();
     let count = fill(&store).await;
     std::fs::remove_file(ballast).unwrap();
     writes_again(&store, count).await;
