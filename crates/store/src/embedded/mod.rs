@@ -7,11 +7,11 @@
 //!
 //! **Reading.** Reads use redb's snapshots and never wait for the writer. A read of a key takes a
 //! few microseconds, less than handing it to another thread, so it is done in place; a range is
-//! read in place up to [`INLINE_ENTRIES`] entries, and the rest on a blocking thread.
+//! read in place up to `INLINE_ENTRIES` entries, and the rest on a blocking thread.
 //!
 //! **Space.** History is trimmed in each write, a little more than the write adds. redb reuses
 //! freed pages; if the file is still much larger than its content when nothing is written for a
-//! while, the content is copied to a new file that replaces it ([`shrink`]).
+//! while, the content is copied to a new file that replaces it (`shrink`).
 //!
 //! **Failures.** redb refuses everything after an I/O error, such as a full disk. The file is then
 //! opened again at once, which takes about a millisecond: reads go on, and the outcome of the
