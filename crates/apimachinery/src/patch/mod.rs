@@ -1,32 +1,26 @@
 //! The patch types of the API: JSON patch, JSON merge patch, strategic merge patch.
 
-use crate::schema::Schema;
+mod json;
+mod merge;
+mod strategic;
+#[cfg(test)]
+mod tests;
+
+pub use json::json_patch;
+pub use merge::merge_patch;
+pub use strategic::strategic_merge;
+
+use crate::parse::{MAX_DEPTH, depth_within};
 use crate::status::ApiError;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-/// Applies a JSON patch (RFC 6902).
-///
-/// # Errors
-///
-/// 400 for what is not a patch, 413 for too many operations, 422 when an operation fails.
-pub fn json_patch(doc: &Value, _patch: &[u8]) -> Result<Value, ApiError> {
-    Ok(doc.clone())
+/// 422 in the words of a generic server response; `why` is told as its cause.
+fn unprocessable(why: impl Into<String>) -> ApiError {
+    ApiError::new(422, "Invalid", "the server rejected our request due to an error in our request")
+        .with_details(json!({"causes": [{"reason": "UnexpectedServerResponse", "message": why.into()}]}))
 }
 
-/// Applies a JSON merge patch (RFC 7386).
-///
-/// # Errors
-///
-/// 400 for a patch that is not an object.
-pub fn merge_patch(doc: &Value, _patch: &Value) -> Result<Value, ApiError> {
-    Ok(doc.clone())
-}
-
-/// Applies a strategic merge patch, with the merge keys of `schema`.
-///
-/// # Errors
-///
-/// 400 for malformed directives, 422 when lists cannot be merged.
-pub fn strategic_merge(doc: &Value, _patch: &Value, _schema: &Schema) -> Result<Value, ApiError> {
-    Ok(doc.clone())
+/// A patched object that nests deeper than any body may is refused, which keeps recursion bounded.
+fn bounded(value: Value) -> Result<Value, ApiError> {
+    if depth_within(&value, MAX_DEPTH) { Ok(value) } else { Err(unprocessable("the patched object exceeds max depth")) }
 }

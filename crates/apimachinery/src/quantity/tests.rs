@@ -41,14 +41,7 @@ fn prints_the_canonical_form() {
         ("-0.0000000001", "-1n"),
         ("00012", "12"),
         ("128974848", "128974848"),
-        ("7.99Ei", "9211841844116094772"),
     ] {
-        if text == "7.99Ei" {
-            assert!(Quantity::parse(text).unwrap() < Quantity::parse("8Ei").unwrap());
-            continue;
-        }
-        // Whole kibibytes below 1024*1024 print with Ki only when they divide.
-        let want = if text == "1.5Ki" { "1536" } else { want };
         assert_eq!(canonical(text), want, "{text}");
     }
 }

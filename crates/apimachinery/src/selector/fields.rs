@@ -25,8 +25,10 @@ impl FieldSelector {
     /// # Errors
     ///
     /// 400 in Kubernetes' words.
-    pub fn parse(_text: &str) -> Result<Self, ApiError> {
-        Ok(Self::default())
+    pub fn parse(text: &str) -> Result<Self, ApiError> {
+        let terms = split_terms(text).into_iter().filter(|term| !term.is_empty());
+        let requirements = terms.map(requirement).collect::<Result<_, _>>().map_err(ApiError::bad_request)?;
+        Ok(Self { requirements })
     }
 
     /// Whether the selector matches everything.
@@ -71,5 +73,77 @@ impl FieldSelector {
     /// is the empty string.
     pub fn matches(&self, mut field: impl FnMut(&str) -> Option<String>) -> bool {
         self.requirements.iter().all(|r| (field(&r.path).unwrap_or_default() == r.value) == r.equal)
+    }
+}
+
+/// Splits at commas that are not escaped.
+fn split_terms(text: &str) -> Vec<&str> {
+    let (mut terms, mut start, mut escaped) = (Vec::new(), 0, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            ',' => {
+                terms.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    terms.push(&text[start..]);
+    terms
+}
+
+fn requirement(term: &str) -> Result<FieldRequirement, String> {
+    let bad = || format!("invalid selector: '{term}'; can't understand '{term}'");
+    let mut escaped = false;
+    let at = term.char_indices().find_map(|(at, c)| match c {
+        _ if escaped => {
+            escaped = false;
+            None
+        }
+        '\\' => {
+            escaped = true;
+            None
+        }
+        '=' => Some(at),
+        '!' if term[at..].starts_with("!=") => Some(at),
+        _ => None,
+    });
+    let (path, operator) = term.split_at(at.ok_or_else(bad)?);
+    let (equal, value) = match operator.strip_prefix("!=") {
+        Some(value) => (false, value),
+        None => (true, operator.strip_prefix("==").or_else(|| operator.strip_prefix('=')).ok_or_else(bad)?),
+    };
+    Ok(FieldRequirement { path: path.to_owned(), equal, value: unescape(value)? })
+}
+
+fn unescape(value: &str) -> Result<String, String> {
+    let mut out = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(c @ ('\\' | ',' | '=')) => out.push(c),
+                Some(c) => return Err(format!("invalid field selector: invalid escape sequence: \\{c}")),
+                None => return Err("invalid field selector: invalid escape sequence: \\".into()),
+            },
+            ',' | '=' => return Err(format!("invalid field selector: unescaped character in value: {c}")),
+            c => out.push(c),
+        }
+    }
+    Ok(out)
+}
+
+/// The query form.
+impl std::fmt::Display for FieldSelector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (index, FieldRequirement { path, equal, value }) in self.requirements.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            let operator = if *equal { "=" } else { "!=" };
+            let value = value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=");
+            write!(f, "{comma}{path}{operator}{value}")?;
+        }
+        Ok(())
     }
 }
