@@ -1,3 +1,6 @@
+//! Tests of `table`.
+#![allow(clippy::unwrap_used)]
+
 use super::*;
 use crate::definition::{Audience, GroupVersionKind, Names, Rules, Scope, Subresources};
 use crate::schema::Schema;
