@@ -1,6 +1,13 @@
 //! Structural schemas: what an object of a kind may look like, and what follows from it
 //! (pruning, defaulting, validation, merge keys).
 
+mod decode;
+mod defaulting;
+mod fields;
+#[cfg(test)]
+mod tests;
+mod validate;
+
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -67,33 +74,21 @@ pub struct PatchStrategy {
     pub retain_keys: bool,
 }
 
+/// The component of resource quantities, which are strings or numbers.
+pub(crate) const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+
 impl Schema {
-    /// Paths of fields that the schema does not know: `spec.template.foo`,
-    /// `spec.containers[0].foo`.
+    /// The schema of field `name`: a property, or the schema of other fields.
     #[must_use]
-    pub fn unknown_fields(&self, _object: &Value) -> Vec<String> {
-        Vec::new()
+    pub fn field(&self, name: &str) -> Option<&Schema> {
+        self.properties.get(name).or(self.additional_properties.as_ref()).map(AsRef::as_ref)
     }
 
-    /// Removes the fields that the schema does not know.
-    pub fn prune(&self, _object: &mut Value) {}
-
-    /// Sets absent fields that have a default (structural defaulting), and replaces nulls that are
-    /// not allowed by the default.
-    pub fn apply_defaults(&self, _object: &mut Value) {}
-
-    /// Removes explicit nulls, which built-in kinds treat as absent.
-    pub fn drop_nulls(&self, _object: &mut Value) {}
-
-    /// Every violation of types, formats, required fields, enums and list types.
-    #[must_use]
-    pub fn validate(&self, _object: &Value) -> Vec<crate::status::FieldError> {
-        Vec::new()
-    }
-
-    /// The first type mismatch in the words of a built-in kind's decoder.
-    #[must_use]
-    pub fn decode_error(&self, _object: &Value, _kind: &str, _version: &str) -> Option<String> {
-        None
+    /// Whether any value is as good as another: nothing is known of what is inside.
+    fn is_free_form(&self) -> bool {
+        self.properties.is_empty()
+            && self.additional_properties.is_none()
+            && self.items.is_none()
+            && (self.preserve_unknown_fields || self.type_.is_empty())
     }
 }
