@@ -2,15 +2,12 @@
 //! belong to them.
 
 use super::schemas::{Components, Converter};
+use super::{apps, batch, cluster, config, endpoints, pod, printers, rbac, service};
 use crate::definition::{
     Audience, ConnectSubresource, GroupVersionKind, Names, PrinterColumn, ResourceDefinition, Rules, Scale, Scope,
     Subresources,
 };
-use k8s_openapi::api::{
-    apps::v1 as apps, authentication::v1 as authentication, authorization::v1 as authorization, batch::v1 as batch,
-    coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery, rbac::v1 as rbac,
-    scheduling::v1 as scheduling,
-};
+use k8s_openapi::api;
 use std::sync::OnceLock;
 
 /// Verbs of an ordinary resource.
@@ -26,33 +23,33 @@ pub fn components() -> &'static Components {
     static COMPONENTS: OnceLock<Components> = OnceLock::new();
     COMPONENTS.get_or_init(|| {
         let mut converter = Converter::default();
-        converter.add::<core::Namespace>();
-        converter.add::<core::Pod>();
-        converter.add::<core::Node>();
-        converter.add::<core::Service>();
-        converter.add::<core::Endpoints>();
-        converter.add::<core::ConfigMap>();
-        converter.add::<core::Secret>();
-        converter.add::<core::ServiceAccount>();
-        converter.add::<core::Event>();
-        converter.add::<coordination::Lease>();
-        converter.add::<discovery::EndpointSlice>();
-        converter.add::<apps::Deployment>();
-        converter.add::<apps::ReplicaSet>();
-        converter.add::<apps::DaemonSet>();
-        converter.add::<apps::ControllerRevision>();
-        converter.add::<batch::Job>();
-        converter.add::<rbac::Role>();
-        converter.add::<rbac::RoleBinding>();
-        converter.add::<rbac::ClusterRole>();
-        converter.add::<rbac::ClusterRoleBinding>();
-        converter.add::<scheduling::PriorityClass>();
-        converter.add::<authentication::TokenReview>();
-        converter.add::<authentication::SelfSubjectReview>();
-        converter.add::<authorization::SelfSubjectAccessReview>();
-        converter.add::<authorization::SubjectAccessReview>();
-        converter.add::<authorization::LocalSubjectAccessReview>();
-        converter.add::<authorization::SelfSubjectRulesReview>();
+        converter.add::<api::core::v1::Namespace>();
+        converter.add::<api::core::v1::Pod>();
+        converter.add::<api::core::v1::Node>();
+        converter.add::<api::core::v1::Service>();
+        converter.add::<api::core::v1::Endpoints>();
+        converter.add::<api::core::v1::ConfigMap>();
+        converter.add::<api::core::v1::Secret>();
+        converter.add::<api::core::v1::ServiceAccount>();
+        converter.add::<api::core::v1::Event>();
+        converter.add::<api::coordination::v1::Lease>();
+        converter.add::<api::discovery::v1::EndpointSlice>();
+        converter.add::<api::apps::v1::Deployment>();
+        converter.add::<api::apps::v1::ReplicaSet>();
+        converter.add::<api::apps::v1::DaemonSet>();
+        converter.add::<api::apps::v1::ControllerRevision>();
+        converter.add::<api::batch::v1::Job>();
+        converter.add::<api::rbac::v1::Role>();
+        converter.add::<api::rbac::v1::RoleBinding>();
+        converter.add::<api::rbac::v1::ClusterRole>();
+        converter.add::<api::rbac::v1::ClusterRoleBinding>();
+        converter.add::<api::scheduling::v1::PriorityClass>();
+        converter.add::<api::authentication::v1::TokenReview>();
+        converter.add::<api::authentication::v1::SelfSubjectReview>();
+        converter.add::<api::authorization::v1::SelfSubjectAccessReview>();
+        converter.add::<api::authorization::v1::SubjectAccessReview>();
+        converter.add::<api::authorization::v1::LocalSubjectAccessReview>();
+        converter.add::<api::authorization::v1::SelfSubjectRulesReview>();
         converter.finish()
     })
 }
@@ -170,7 +167,9 @@ fn core_kinds() -> Vec<Kind> {
             .verbs(NAMESPACE_VERBS)
             .status()
             .connect("finalize", "Namespace", &["update"])
-            .fields(&["status.phase"]),
+            .fields(&["status.phase"])
+            .columns(printers::namespace())
+            .rules(cluster::NAMESPACE),
         kind("Pod", "pods", Namespaced)
             .short("po")
             .all()
@@ -193,67 +192,115 @@ fn core_kinds() -> Vec<Kind> {
                 "status.phase",
                 "status.podIP",
                 "status.nominatedNodeName",
-            ]),
+            ])
+            .columns(pod::columns::columns())
+            .rules(pod::RULES),
         kind("Node", "nodes", Cluster)
             .short("no")
             .status()
             .connect("proxy", "NodeProxyOptions", PROXY)
-            .fields(&["spec.unschedulable"]),
+            .fields(&["spec.unschedulable"])
+            .columns(printers::node())
+            .rules(cluster::NODE),
         kind("Service", "services", Namespaced)
             .short("svc")
             .all()
             .status()
             .connect("proxy", "ServiceProxyOptions", PROXY)
-            .fields(&["spec.clusterIP", "spec.type"]),
-        kind("Endpoints", "endpoints", Namespaced).short("ep"),
-        kind("ConfigMap", "configmaps", Namespaced).short("cm"),
-        kind("Secret", "secrets", Namespaced).fields(&["type"]),
-        kind("ServiceAccount", "serviceaccounts", Namespaced).short("sa").connect_foreign(
-            "token",
-            gvk("authentication.k8s.io", "v1", "TokenRequest"),
-            &["create"],
-        ),
-        kind("Event", "events", Namespaced).short("ev").fields(&[
-            "involvedObject.kind",
-            "involvedObject.namespace",
-            "involvedObject.name",
-            "involvedObject.uid",
-            "involvedObject.apiVersion",
-            "involvedObject.resourceVersion",
-            "involvedObject.fieldPath",
-            "reason",
-            "reportingComponent",
-            "type",
-        ]),
+            .fields(&["spec.clusterIP", "spec.type"])
+            .columns(printers::service())
+            .rules(service::RULES),
+        kind("Endpoints", "endpoints", Namespaced)
+            .short("ep")
+            .columns(printers::endpoints())
+            .rules(endpoints::ENDPOINTS),
+        kind("ConfigMap", "configmaps", Namespaced)
+            .short("cm")
+            .columns(printers::config_map())
+            .rules(config::CONFIG_MAP),
+        kind("Secret", "secrets", Namespaced).fields(&["type"]).columns(printers::secret()).rules(config::SECRET),
+        kind("ServiceAccount", "serviceaccounts", Namespaced)
+            .short("sa")
+            .connect_foreign("token", gvk("authentication.k8s.io", "v1", "TokenRequest"), &["create"])
+            .columns(printers::service_account()),
+        kind("Event", "events", Namespaced)
+            .short("ev")
+            .fields(&[
+                "involvedObject.kind",
+                "involvedObject.namespace",
+                "involvedObject.name",
+                "involvedObject.uid",
+                "involvedObject.apiVersion",
+                "involvedObject.resourceVersion",
+                "involvedObject.fieldPath",
+                "reason",
+                "reportingComponent",
+                "type",
+            ])
+            .columns(printers::event())
+            .rules(cluster::EVENT),
     ]
 }
 
 fn apps_and_batch() -> Vec<Kind> {
     let kind = |name, plural| Kind::new("apps", "apps.v1", name, plural, Scope::Namespaced);
     vec![
-        kind("Deployment", "deployments").short("deploy").all().status().scale(),
-        kind("ReplicaSet", "replicasets").short("rs").all().status().scale().fields(&["status.replicas"]),
-        kind("DaemonSet", "daemonsets").short("ds").all().status(),
-        kind("ControllerRevision", "controllerrevisions"),
-        Kind::new("batch", "batch.v1", "Job", "jobs", Scope::Namespaced).all().status(),
+        kind("Deployment", "deployments")
+            .short("deploy")
+            .all()
+            .status()
+            .scale()
+            .columns(printers::deployment())
+            .rules(apps::DEPLOYMENT),
+        kind("ReplicaSet", "replicasets")
+            .short("rs")
+            .all()
+            .status()
+            .scale()
+            .fields(&["status.replicas"])
+            .columns(printers::replica_set())
+            .rules(apps::REPLICA_SET),
+        kind("DaemonSet", "daemonsets")
+            .short("ds")
+            .all()
+            .status()
+            .columns(printers::daemon_set())
+            .rules(apps::DAEMON_SET),
+        kind("ControllerRevision", "controllerrevisions")
+            .columns(printers::controller_revision())
+            .rules(apps::CONTROLLER_REVISION),
+        Kind::new("batch", "batch.v1", "Job", "jobs", Scope::Namespaced)
+            .all()
+            .status()
+            .columns(printers::job())
+            .rules(batch::JOB),
     ]
 }
 
 fn rbac_kinds() -> Vec<Kind> {
     let kind = |name, plural, scope| Kind::new("rbac.authorization.k8s.io", "rbac.v1", name, plural, scope);
     vec![
-        kind("Role", "roles", Scope::Namespaced),
-        kind("RoleBinding", "rolebindings", Scope::Namespaced),
-        kind("ClusterRole", "clusterroles", Scope::Cluster),
-        kind("ClusterRoleBinding", "clusterrolebindings", Scope::Cluster),
+        kind("Role", "roles", Scope::Namespaced).columns(printers::role()).rules(rbac::ROLE),
+        kind("RoleBinding", "rolebindings", Scope::Namespaced).columns(printers::binding()).rules(rbac::BINDING),
+        kind("ClusterRole", "clusterroles", Scope::Cluster).columns(printers::role()).rules(rbac::CLUSTER_ROLE),
+        kind("ClusterRoleBinding", "clusterrolebindings", Scope::Cluster)
+            .columns(printers::binding())
+            .rules(rbac::CLUSTER_BINDING),
     ]
 }
 
 fn others() -> Vec<Kind> {
     vec![
-        Kind::new("coordination.k8s.io", "coordination.v1", "Lease", "leases", Scope::Namespaced),
-        Kind::new("discovery.k8s.io", "discovery.v1", "EndpointSlice", "endpointslices", Scope::Namespaced),
-        Kind::new("scheduling.k8s.io", "scheduling.v1", "PriorityClass", "priorityclasses", Scope::Cluster).short("pc"),
+        Kind::new("coordination.k8s.io", "coordination.v1", "Lease", "leases", Scope::Namespaced)
+            .columns(printers::lease())
+            .rules(cluster::LEASE),
+        Kind::new("discovery.k8s.io", "discovery.v1", "EndpointSlice", "endpointslices", Scope::Namespaced)
+            .columns(printers::endpoint_slice())
+            .rules(endpoints::ENDPOINT_SLICE),
+        Kind::new("scheduling.k8s.io", "scheduling.v1", "PriorityClass", "priorityclasses", Scope::Cluster)
+            .short("pc")
+            .columns(printers::priority_class())
+            .rules(cluster::PRIORITY_CLASS),
     ]
 }
 
