@@ -37,7 +37,7 @@ pub(super) fn component(name: &str) -> Option<Value> {
                 "message": text("What happened, for people."),
                 "reason": text("What happened, for machines."),
                 "code": {"type": "integer", "format": "int32", "description": "HTTP status code."},
-                "details": {"allOf": [own("StatusDetails")], "description": "More about the reason.", "x-kubernetes-list-type": "atomic"},
+                "details": {"allOf": [own("StatusDetails")], "description": "More about the reason."},
                 "metadata": {"allOf": [own("ListMeta")], "default": {}},
             }),
         ),

@@ -250,3 +250,24 @@ fn given_types_take_precedence() {
     assert_eq!(schemas["x.Spec"]["description"], "what the type is");
     assert_eq!(schemas["io.k8s.api.core.v1.Pod"]["properties"]["spec"]["description"], "how a field is used");
 }
+
+#[test]
+fn built_in_kinds_are_described_without_loose_ends() {
+    let definitions: Vec<_> = crate::builtin::definitions().into_iter().map(Arc::new).collect();
+    let documents = OpenApi::with_components(definitions, crate::builtin::components().clone());
+    let mut ids = std::collections::BTreeSet::new();
+    let index: Value = serde_json::from_slice(&documents.v3_index("")).unwrap();
+    for path in index["paths"].as_object().unwrap().keys() {
+        let document: Value = serde_json::from_slice(&documents.v3(path).unwrap().json).unwrap();
+        check_references(&document, &document);
+        let items = document["paths"].as_object().unwrap().values();
+        for operation in items.flat_map(|item| item.as_object().unwrap().values()) {
+            if let Some(id) = operation.get("operationId") {
+                assert!(ids.insert(id.to_string()), "{id} twice");
+            }
+        }
+    }
+    assert!(ids.contains("\"patchAppsV1NamespacedDeploymentScale\""));
+    let document: Value = serde_json::from_slice(&documents.v2().json).unwrap();
+    check_references(&document, &document);
+}

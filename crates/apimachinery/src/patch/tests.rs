@@ -262,3 +262,22 @@ proptest! {
         }
     }
 }
+
+/// What `kubectl apply` sends for a Deployment whose image changes and which gets a sidecar.
+#[test]
+fn a_patch_of_kubectl_apply_on_a_deployment() {
+    let definitions = crate::builtin::definitions();
+    let schema = &definitions.iter().find(|definition| definition.gvk.kind == "Deployment").unwrap().schema;
+    let live = json!({"spec": {"replicas": 1, "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}, "template": {"spec": {
+        "containers": [{"name": "c", "image": "i:1", "terminationMessagePath": "/x", "ports": [{"containerPort": 80, "protocol": "TCP"}]}]}}}});
+    let patch = json!({"spec": {"replicas": 2, "strategy": {"$retainKeys": ["type"], "type": "Recreate"}, "template": {"spec": {
+        "$setElementOrder/containers": [{"name": "c"}, {"name": "d"}],
+        "containers": [{"name": "c", "image": "i:2", "$setElementOrder/ports": [{"containerPort": 80}, {"containerPort": 81}], "ports": [{"containerPort": 81}]}, {"name": "d", "image": "j:2"}]}}}});
+    let got = strategic_merge(&live, &patch, schema).unwrap();
+    assert_eq!(
+        got,
+        json!({"spec": {"replicas": 2, "strategy": {"type": "Recreate"}, "template": {"spec": {"containers": [
+        {"name": "c", "image": "i:2", "terminationMessagePath": "/x", "ports": [{"containerPort": 80, "protocol": "TCP"}, {"containerPort": 81}]},
+        {"name": "d", "image": "j:2"}]}}}})
+    );
+}

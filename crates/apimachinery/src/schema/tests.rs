@@ -194,3 +194,22 @@ fn finds_where_base64_ends() {
         assert_eq!(decode::base64_error(bad), Some(at), "{bad}");
     }
 }
+
+#[test]
+fn real_kinds_are_checked_by_the_same_rules() {
+    let definitions = crate::builtin::definitions();
+    let schema = |kind: &str| definitions.iter().find(|definition| definition.gvk.kind == kind).unwrap().schema.clone();
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "managedFields": [{"fieldsV1": {"f:a": {}}}], "foo": 1},
+        "spec": {"containers": [{"name": "a", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}, "bar": true,
+            "livenessProbe": {"httpGet": {"port": "http"}}}]}});
+    assert_eq!(schema("Pod").unknown_fields(&pod), ["metadata.foo", "spec.containers[0].bar"]);
+    assert_eq!(schema("Pod").decode_error(&pod, "Pod", "v1"), None);
+    let deployment = json!({"metadata": {"name": "a"}, "spec": {"replicas": "three"}});
+    assert_eq!(
+        schema("Deployment").decode_error(&deployment, "Deployment", "v1").unwrap(),
+        "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32"
+    );
+    let secret = json!({"metadata": {"name": "a", "labels": {"a": 1}}, "data": {"k": "!"}});
+    assert!(schema("Secret").decode_error(&secret, "Secret", "v1").is_some());
+    assert!(schema("Secret").unknown_fields(&secret).is_empty());
+}
