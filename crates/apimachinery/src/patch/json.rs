@@ -2,6 +2,7 @@
 
 use super::unprocessable;
 use crate::parse::{self, MAX_DEPTH};
+use crate::schema::go_value;
 use crate::status::ApiError;
 use serde_json::Value;
 
@@ -21,7 +22,8 @@ pub fn json_patch(doc: &Value, patch: &[u8]) -> Result<Value, ApiError> {
     let undecodable = |why: &str| ApiError::bad_request(format!("error decoding patch: {why}"));
     let (operations, _) = parse::value(patch).map_err(|why| undecodable(&why))?;
     let Value::Array(operations) = operations else {
-        return Err(undecodable("json: cannot unmarshal object into Go value of type jsonpatch.Patch"));
+        let found = go_value(&operations, false);
+        return Err(undecodable(&format!("json: cannot unmarshal {found} into Go value of type jsonpatch.Patch")));
     };
     if operations.len() > MAX_OPERATIONS {
         let message = format!(
@@ -34,7 +36,10 @@ pub fn json_patch(doc: &Value, patch: &[u8]) -> Result<Value, ApiError> {
     let mut bounds = Bounds { copied: 0, visits_left: MAX_VISITED };
     for operation in &operations {
         if !operation.is_object() {
-            return Err(undecodable("json: cannot unmarshal into Go value of type jsonpatch.Operation"));
+            let found = go_value(operation, false);
+            return Err(undecodable(&format!(
+                "json: cannot unmarshal {found} into Go value of type jsonpatch.Operation"
+            )));
         }
         apply(&mut result, operation, &mut bounds).map_err(unprocessable)?;
     }

@@ -1,6 +1,6 @@
 //! JSON merge patch.
 
-use super::bounded;
+use super::{bounded, not_an_object};
 use crate::status::ApiError;
 use serde_json::{Map, Value};
 
@@ -11,9 +11,7 @@ use serde_json::{Map, Value};
 /// 400 for a patch that is not an object.
 pub fn merge_patch(doc: &Value, patch: &Value) -> Result<Value, ApiError> {
     if !patch.is_object() {
-        return Err(ApiError::bad_request(
-            "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}",
-        ));
+        return Err(not_an_object(patch));
     }
     let mut merged = doc.clone();
     merge(&mut merged, patch);

@@ -11,6 +11,7 @@ pub use merge::merge_patch;
 pub use strategic::strategic_merge;
 
 use crate::parse::{MAX_DEPTH, depth_within};
+use crate::schema::go_value;
 use crate::status::ApiError;
 use serde_json::{Value, json};
 
@@ -23,4 +24,11 @@ fn unprocessable(why: impl Into<String>) -> ApiError {
 /// A patched object that nests deeper than any body may is refused, which keeps recursion bounded.
 fn bounded(value: Value) -> Result<Value, ApiError> {
     if depth_within(&value, MAX_DEPTH) { Ok(value) } else { Err(unprocessable("the patched object exceeds max depth")) }
+}
+
+fn not_an_object(patch: &Value) -> ApiError {
+    let found = go_value(patch, false);
+    ApiError::bad_request(format!(
+        "error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+    ))
 }

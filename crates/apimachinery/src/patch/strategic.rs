@@ -2,7 +2,7 @@
 //!
 //! Source: k8s.io/apimachinery `pkg/util/strategicpatch`.
 
-use super::{bounded, unprocessable};
+use super::{bounded, not_an_object, unprocessable};
 use crate::schema::Schema;
 use crate::status::ApiError;
 use serde_json::{Map, Value};
@@ -21,13 +21,11 @@ const ELEMENT_ORDER: &str = "$setElementOrder/";
 ///
 /// 400 for malformed directives, 422 when lists cannot be merged.
 pub fn strategic_merge(doc: &Value, patch: &Value, schema: &Schema) -> Result<Value, ApiError> {
-    let Value::Object(patch) = patch else {
-        return Err(ApiError::bad_request(
-            "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}",
-        ));
+    let Value::Object(fields) = patch else {
+        return Err(not_an_object(patch));
     };
     let original = doc.as_object().cloned().unwrap_or_default();
-    bounded(Value::Object(merge_object(original, patch, schema)?))
+    bounded(Value::Object(merge_object(original, fields, schema)?))
 }
 
 fn merge_object(

@@ -26,7 +26,7 @@ impl Schema {
         if self.int_or_string || self.format == "int-or-string" {
             let int32 = value.is_i64() && fits_format("int32", value);
             return (!value.is_string() && !int32)
-                .then(|| format!("json: cannot unmarshal {} into Go value of type int32", go_value(value)));
+                .then(|| format!("json: cannot unmarshal {} into Go value of type int32", go_value(value, true)));
         }
         let fits = match self.type_.as_str() {
             "object" => value.is_object(),
@@ -110,7 +110,7 @@ struct Place<'a> {
 
 impl Place<'_> {
     fn complain(&self, value: &Value, go_type: &str) -> String {
-        let value = go_value(value);
+        let value = go_value(value, numeric_type(go_type));
         if self.path.is_empty() {
             return format!("json: cannot unmarshal {value} into Go value of type {go_type}");
         }
@@ -122,15 +122,21 @@ impl Place<'_> {
     }
 }
 
-fn go_value(value: &Value) -> String {
+/// Go tells the number itself only where it wanted another number.
+pub(crate) fn go_value(value: &Value, numeric: bool) -> String {
     match value {
         Value::Null => "null".into(),
         Value::Bool(_) => "bool".into(),
-        Value::Number(number) => format!("number {number}"),
+        Value::Number(number) if numeric => format!("number {number}"),
+        Value::Number(_) => "number".into(),
         Value::String(_) => "string".into(),
         Value::Array(_) => "array".into(),
         Value::Object(_) => "object".into(),
     }
+}
+
+fn numeric_type(go_type: &str) -> bool {
+    matches!(go_type, "int32" | "int64" | "float64")
 }
 
 fn short(component: &str) -> &str {

@@ -8,6 +8,8 @@ mod fields;
 mod tests;
 mod validate;
 
+pub(crate) use decode::go_value;
+
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -179,6 +179,11 @@ fn decoding_fails_in_gos_words() {
         said(json!([])),
         because("json: cannot unmarshal array into Go struct field Deployment.spec of type v1.DeploymentSpec")
     );
+    let number = json!({"containers": [{"name": 1}]});
+    assert_eq!(
+        said(number),
+        because("json: cannot unmarshal number into Go struct field Container.spec.containers.name of type string")
+    );
     assert_eq!(said(json!({"data": "!"})), because("illegal base64 data at input byte 0"));
     assert!(said(json!({"limits": {"cpu": "x"}})).unwrap().contains("quantities must match the regular expression"));
 }
