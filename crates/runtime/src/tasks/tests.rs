@@ -47,7 +47,7 @@ async fn a_failure_stops_the_others_and_is_reported() {
 async fn a_task_that_ignores_the_signal_is_aborted() {
     let shutdown = Shutdown::new();
     let mut set = TaskSet::new(shutdown.clone());
-    set.spawn("deaf", TaskPolicy::Fail, || std::future::pending());
+    set.spawn("deaf", TaskPolicy::Fail, std::future::pending);
     shutdown.trigger();
     assert!(matches!(set.join(GRACE).await, Err(TaskError::Stuck(1, GRACE))));
 }
