@@ -1,5 +1,7 @@
 //! The product's own kinds, API group `socialweb.computer`.
 
+mod resource;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
