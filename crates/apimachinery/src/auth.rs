@@ -30,11 +30,7 @@ impl UserInfo {
     /// The identity of a request without credentials.
     #[must_use]
     pub fn anonymous() -> Self {
-        Self {
-            name: USER_ANONYMOUS.into(),
-            groups: vec![GROUP_UNAUTHENTICATED.into()],
-            ..Self::default()
-        }
+        Self { name: USER_ANONYMOUS.into(), groups: vec![GROUP_UNAUTHENTICATED.into()], ..Self::default() }
     }
 
     /// Whether the identity belongs to `group`.

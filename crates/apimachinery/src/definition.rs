@@ -178,7 +178,8 @@ pub struct Rules {
     /// fields). On update: carries over what may not change silently.
     pub prepare: Option<fn(new: &mut serde_json::Value, old: Option<&serde_json::Value>)>,
     /// Returns every violation.
-    pub validate: Option<fn(new: &serde_json::Value, old: Option<&serde_json::Value>) -> Vec<crate::status::FieldError>>,
+    pub validate:
+        Option<fn(new: &serde_json::Value, old: Option<&serde_json::Value>) -> Vec<crate::status::FieldError>>,
 }
 
 impl std::fmt::Debug for Rules {

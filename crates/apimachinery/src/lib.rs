@@ -5,6 +5,7 @@ pub mod auth;
 pub mod builtin;
 pub mod definition;
 pub mod openapi;
+pub mod parse;
 pub mod patch;
 pub mod quantity;
 pub mod schema;

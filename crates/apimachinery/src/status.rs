@@ -130,21 +130,35 @@ impl ApiError {
     /// 409 on a stale resourceVersion or a failed precondition.
     #[must_use]
     pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
-        Self::new(409, "Conflict", format!("Operation cannot be fulfilled on {} {name:?}: {why}", qualified(group, resource)))
-            .with_details(details(group, resource, name))
+        Self::new(
+            409,
+            "Conflict",
+            format!("Operation cannot be fulfilled on {} {name:?}: {why}", qualified(group, resource)),
+        )
+        .with_details(details(group, resource, name))
     }
 
     /// 409 with the words Kubernetes uses for a stale resourceVersion.
     #[must_use]
     pub fn modified(group: &str, resource: &str, name: &str) -> Self {
-        Self::conflict(group, resource, name, "the object has been modified; please apply your changes to the latest version and try again")
+        Self::conflict(
+            group,
+            resource,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
     }
 
     /// 403. `verb_on` is such as `cannot get resource "pods" in API group "" in the namespace "x"`.
     #[must_use]
     pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
-        let subject = if name.is_empty() { qualified(group, resource) } else { format!("{} {name:?}", qualified(group, resource)) };
-        Self::new(403, "Forbidden", format!("{subject} is forbidden: {why}")).with_details(details(group, resource, name))
+        let subject = if name.is_empty() {
+            qualified(group, resource)
+        } else {
+            format!("{} {name:?}", qualified(group, resource))
+        };
+        Self::new(403, "Forbidden", format!("{subject} is forbidden: {why}"))
+            .with_details(details(group, resource, name))
     }
 
     /// 401.
@@ -192,8 +206,12 @@ impl ApiError {
     /// 405.
     #[must_use]
     pub fn method_not_supported(group: &str, resource: &str, verb: &str) -> Self {
-        Self::new(405, "MethodNotAllowed", format!("{verb} is not supported on resources of kind {:?}", qualified(group, resource)))
-            .with_details(details(group, resource, ""))
+        Self::new(
+            405,
+            "MethodNotAllowed",
+            format!("{verb} is not supported on resources of kind {:?}", qualified(group, resource)),
+        )
+        .with_details(details(group, resource, ""))
     }
 
     /// 413.
@@ -205,7 +223,14 @@ impl ApiError {
     /// 415.
     #[must_use]
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
-        Self::new(415, "UnsupportedMediaType", format!("the body of the request was in an unknown format - accepted media types include: {}", accepted.join(", ")))
+        Self::new(
+            415,
+            "UnsupportedMediaType",
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {}",
+                accepted.join(", ")
+            ),
+        )
     }
 
     /// 406.

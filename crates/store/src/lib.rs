@@ -3,9 +3,17 @@
 //! The control plane keeps everything it knows here. The trait is the contract; every driver
 //! passes [`conformance`]. The default driver is [`embedded`]: one durable file, no server.
 
+pub mod conformance;
+pub mod embedded;
+pub mod memory;
 mod model;
+mod validate;
+mod watch;
 
+pub use embedded::Embedded;
+pub use memory::Memory;
 pub use model::*;
+pub use watch::WatchOptions;
 
 use async_trait::async_trait;
 
@@ -46,11 +54,16 @@ pub trait Store: Send + Sync + 'static {
     /// A consumer slower than the bounded buffer is cut off: its stream ends with
     /// [`Error::WatchLagged`] and it must list again.
     ///
+    /// One [`WatchItem::Progress`] follows as soon as the watch has caught up, and further ones
+    /// arrive from time to time while nothing in the range changes.
+    ///
     /// # Errors
-    /// [`Error::Compacted`] when changes after `after` are no longer kept.
+    /// [`Error::Compacted`] when changes after `after` are no longer kept, [`Error::Future`] when
+    /// `after` has not happened.
     async fn watch(&self, range: &KeyRange, after: Revision) -> Result<WatchStream, Error>;
 
-    /// Forgets history older than `revision`; the live value of each key is always kept.
+    /// Forgets history older than `revision`; the live value of each key is always kept. A
+    /// revision that is forgotten already changes nothing.
     ///
     /// # Errors
     /// [`Error::Future`] when `revision` is beyond the current one.

@@ -60,6 +60,12 @@ impl KeyRange {
         Self { start, end: Some(end.into()) }
     }
 
+    /// Whether no key can lie in the range.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| *end <= self.start)
+    }
+
     /// Whether `key` lies in the range.
     #[must_use]
     pub fn contains(&self, key: &[u8]) -> bool {
@@ -77,7 +83,7 @@ pub struct RangeOptions {
 }
 
 /// One snapshot of a range.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeResult {
     /// Entries in ascending key order.
     pub entries: Vec<Entry>,
@@ -131,7 +137,7 @@ pub struct Txn {
 }
 
 /// The outcome of a transaction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Commit {
     /// Applied and durable at this revision (the current one if nothing changed).
     Done {
@@ -148,7 +154,7 @@ pub enum Commit {
 }
 
 /// One change as a watcher sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A key was set.
     Put {
@@ -164,8 +170,28 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// The key that changed.
+    #[must_use]
+    pub fn key(&self) -> &Bytes {
+        match self {
+            Self::Put { entry, .. } => &entry.key,
+            Self::Delete { previous } => &previous.key,
+        }
+    }
+
+    /// The entry before the change.
+    #[must_use]
+    pub fn previous(&self) -> Option<&Entry> {
+        match self {
+            Self::Put { previous, .. } => previous.as_ref(),
+            Self::Delete { previous } => Some(previous),
+        }
+    }
+}
+
 /// An item of a watch.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchItem {
     /// All changes of one transaction that fall in the watched range, in operation order.
     Changes {
@@ -182,7 +208,7 @@ pub enum WatchItem {
 pub type WatchStream = BoxStream<'static, Result<WatchItem, Error>>;
 
 /// Why a store operation failed.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The revision is older than the kept history.

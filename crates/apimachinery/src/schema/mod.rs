@@ -1,6 +1,13 @@
 //! Structural schemas: what an object of a kind may look like, and what follows from it
 //! (pruning, defaulting, validation, merge keys).
 
+mod decode;
+mod defaulting;
+mod fields;
+#[cfg(test)]
+mod tests;
+mod validate;
+
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,4 +72,23 @@ pub struct PatchStrategy {
     pub merge: bool,
     /// `retainKeys`.
     pub retain_keys: bool,
+}
+
+/// The component of resource quantities, which are strings or numbers.
+pub(crate) const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+
+impl Schema {
+    /// The schema of field `name`: a property, or the schema of other fields.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&Schema> {
+        self.properties.get(name).or(self.additional_properties.as_ref()).map(AsRef::as_ref)
+    }
+
+    /// Whether any value is as good as another: nothing is known of what is inside.
+    fn is_free_form(&self) -> bool {
+        self.properties.is_empty()
+            && self.additional_properties.is_none()
+            && self.items.is_none()
+            && (self.preserve_unknown_fields || self.type_.is_empty())
+    }
 }
