@@ -168,6 +168,9 @@ pub struct ResourceDefinition {
     pub rules: Rules,
 }
 
+/// Returns every violation of a kind's rules by `new`; on update, `old` is the object before.
+pub type Validate = fn(new: &serde_json::Value, old: Option<&serde_json::Value>) -> Vec<crate::status::FieldError>;
+
 /// Pure rules of a kind, run by the generic path in this order on every write: default, validate
 /// (and on update, `validate` sees the old object too).
 #[derive(Clone, Copy, Default)]
@@ -178,8 +181,7 @@ pub struct Rules {
     /// fields). On update: carries over what may not change silently.
     pub prepare: Option<fn(new: &mut serde_json::Value, old: Option<&serde_json::Value>)>,
     /// Returns every violation.
-    pub validate:
-        Option<fn(new: &serde_json::Value, old: Option<&serde_json::Value>) -> Vec<crate::status::FieldError>>,
+    pub validate: Option<Validate>,
 }
 
 impl std::fmt::Debug for Rules {
@@ -193,5 +195,12 @@ impl ResourceDefinition {
     #[must_use]
     pub fn group_resource(&self) -> GroupResource {
         GroupResource { group: self.gvk.group.clone(), resource: self.names.plural.clone() }
+    }
+
+    /// Whether the kind is one of Kubernetes' own: unknown types are then decoding errors, nulls
+    /// are absent, and strategic merge patches are accepted.
+    #[must_use]
+    pub fn is_built_in(&self) -> bool {
+        self.schema.component.as_deref().is_some_and(|component| component.starts_with("io.k8s."))
     }
 }

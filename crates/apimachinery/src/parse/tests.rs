@@ -1,3 +1,6 @@
+//! Tests of `parse`.
+#![allow(clippy::unwrap_used)]
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,7 +1,7 @@
 //! JSON patch.
 
 use super::unprocessable;
-use crate::parse::{self, MAX_DEPTH, depth_within};
+use crate::parse::{self, MAX_DEPTH};
 use crate::status::ApiError;
 use serde_json::Value;
 
@@ -9,6 +9,8 @@ use serde_json::Value;
 const MAX_OPERATIONS: usize = 10_000;
 /// Bytes that all `copy` operations of a patch may add, so that copies of copies stay bounded.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
+/// Nodes that the depth checks of a patch may visit, so that moving a big tree often stays cheap.
+const MAX_VISITED: usize = 8_000_000;
 
 /// Applies a JSON patch (RFC 6902).
 ///
@@ -29,17 +31,45 @@ pub fn json_patch(doc: &Value, patch: &[u8]) -> Result<Value, ApiError> {
         return Err(ApiError::new(413, "RequestEntityTooLarge", message));
     }
     let mut result = doc.clone();
-    let mut copied = 0;
+    let mut bounds = Bounds { copied: 0, visits_left: MAX_VISITED };
     for operation in &operations {
         if !operation.is_object() {
             return Err(undecodable("json: cannot unmarshal into Go value of type jsonpatch.Operation"));
         }
-        apply(&mut result, operation, &mut copied).map_err(unprocessable)?;
+        apply(&mut result, operation, &mut bounds).map_err(unprocessable)?;
     }
     Ok(result)
 }
 
-fn apply(doc: &mut Value, operation: &Value, copied: &mut usize) -> Result<(), String> {
+/// What a patch has used up.
+struct Bounds {
+    copied: usize,
+    visits_left: usize,
+}
+
+impl Bounds {
+    /// Keeps the object's nesting, and so every recursion over it, within what a body may have.
+    fn check_depth(&mut self, path: &Pointer, value: &Value) -> Result<(), String> {
+        let levels = MAX_DEPTH.checked_sub(path.tokens.len()).ok_or("the patched object exceeds max depth")?;
+        self.visit(value, levels)
+    }
+
+    fn visit(&mut self, value: &Value, levels: usize) -> Result<(), String> {
+        self.visits_left = self.visits_left.checked_sub(1).ok_or("the patch is too complex")?;
+        let inside = levels.checked_sub(1).ok_or("the patched object exceeds max depth");
+        match value {
+            Value::Array(items) => inside
+                .map_err(str::to_owned)
+                .and_then(|levels| items.iter().try_for_each(|item| self.visit(item, levels))),
+            Value::Object(fields) => inside
+                .map_err(str::to_owned)
+                .and_then(|levels| fields.values().try_for_each(|field| self.visit(field, levels))),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn apply(doc: &mut Value, operation: &Value, bounds: &mut Bounds) -> Result<(), String> {
     let kind = operation.get("op").and_then(Value::as_str).unwrap_or("unknown");
     let pointer = |field: &str| {
         let text = operation.get(field).and_then(Value::as_str);
@@ -50,7 +80,7 @@ fn apply(doc: &mut Value, operation: &Value, copied: &mut usize) -> Result<(), S
         operation.get("value").cloned().ok_or_else(|| format!("{kind} operation missing value field: missing value"))
     };
     match kind {
-        "add" => add(doc, &pointer("path")?, value()?, kind),
+        "add" => add(doc, &pointer("path")?, value()?, kind, bounds),
         "remove" => remove(doc, &pointer("path")?, kind).map(drop),
         "replace" => {
             let path = pointer("path")?;
@@ -58,7 +88,7 @@ fn apply(doc: &mut Value, operation: &Value, copied: &mut usize) -> Result<(), S
                 format!("replace operation does not apply: doc is missing key: {}: missing value", path.text)
             })?;
             let value = value()?;
-            path.check_depth(&value)?;
+            bounds.check_depth(&path, &value)?;
             *target = value;
             Ok(())
         }
@@ -69,7 +99,7 @@ fn apply(doc: &mut Value, operation: &Value, copied: &mut usize) -> Result<(), S
                 return Err(format!("move operation does not apply: {:?} is inside {:?}", path.text, from.text));
             }
             let value = remove(doc, &from, kind)?;
-            add(doc, &path, value, kind)
+            add(doc, &path, value, kind, bounds)
         }
         "copy" => {
             let (from, path) = (pointer("from")?, pointer("path")?);
@@ -77,13 +107,14 @@ fn apply(doc: &mut Value, operation: &Value, copied: &mut usize) -> Result<(), S
                 format!("copy operation does not apply: doc is missing from path: {}: missing value", from.text)
             })?;
             let value = value.clone();
-            *copied += value.to_string().len();
-            if *copied > MAX_COPIED {
+            bounds.copied += value.to_string().len();
+            if bounds.copied > MAX_COPIED {
                 return Err(format!(
-                    "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {MAX_COPIED}"
+                    "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {MAX_COPIED}",
+                    bounds.copied
                 ));
             }
-            add(doc, &path, value, kind)
+            add(doc, &path, value, kind, bounds)
         }
         "test" => {
             let path = pointer("path")?;
@@ -96,8 +127,8 @@ fn apply(doc: &mut Value, operation: &Value, copied: &mut usize) -> Result<(), S
     }
 }
 
-fn add(doc: &mut Value, path: &Pointer, value: Value, kind: &str) -> Result<(), String> {
-    path.check_depth(&value)?;
+fn add(doc: &mut Value, path: &Pointer, value: Value, kind: &str, bounds: &mut Bounds) -> Result<(), String> {
+    bounds.check_depth(path, &value)?;
     let Some((last, parents)) = path.tokens.split_last() else {
         *doc = value;
         return Ok(());
@@ -173,12 +204,6 @@ impl Pointer {
 
     fn get_mut<'a>(&self, doc: &'a mut Value) -> Option<&'a mut Value> {
         walk_mut(doc, &self.tokens)
-    }
-
-    /// Keeps the object's nesting, and so every recursion over it, within what a body may have.
-    fn check_depth(&self, value: &Value) -> Result<(), String> {
-        let fits = self.tokens.len() < MAX_DEPTH && depth_within(value, MAX_DEPTH - self.tokens.len());
-        if fits { Ok(()) } else { Err("the patched object exceeds max depth".into()) }
     }
 }
 

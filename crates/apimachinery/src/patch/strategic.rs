@@ -6,6 +6,7 @@ use super::{bounded, unprocessable};
 use crate::schema::Schema;
 use crate::status::ApiError;
 use serde_json::{Map, Value};
+use std::collections::{HashMap, HashSet};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -90,6 +91,7 @@ fn merge_fields(
         if let Some(field) = name.strip_prefix(DELETE_PRIMITIVES) {
             let deleted = list_directive(name, value)?;
             if let Some(Value::Array(items)) = merged.get_mut(field) {
+                let deleted: HashSet<&Value> = deleted.iter().collect();
                 items.retain(|item| !deleted.contains(item));
             }
         }
@@ -152,74 +154,125 @@ fn merge_list(
     if original.iter().chain(patch).any(Value::is_array) {
         return Err(unprocessable("lists of lists are not supported"));
     }
-    let objects = original.iter().chain(patch).any(Value::is_object);
-    if !objects {
-        let mut merged: Vec<Value> = Vec::new();
-        for item in original.iter().chain(patch) {
-            if !merged.contains(item) {
-                merged.push(item.clone());
-            }
-        }
-        let identity = |item: &Value| item.clone();
-        check_order(patch, order, &identity)?;
-        return Ok(arrange(merged, order.unwrap_or(patch), &original, &identity));
+    if !original.iter().chain(patch).any(Value::is_object) {
+        let mut seen = HashSet::new();
+        let merged = original.iter().chain(patch).filter(|item| seen.insert(*item)).cloned().collect();
+        check_order(patch, order, Identity::Whole)?;
+        return Ok(arrange(merged, order.unwrap_or(patch), &original, Identity::Whole));
     }
     let merge_key = merge_key.ok_or_else(|| unprocessable("cannot merge lists without a merge key"))?;
     if original.iter().chain(patch).any(|item| !item.is_object()) {
         return Err(unprocessable("list element types are not identical"));
     }
-    let key_of = |item: &Value| item.get(merge_key).cloned().unwrap_or(Value::Null);
-    let mut merged = original.clone();
-    let mut plain = Vec::new();
-    let mut replace = false;
-    for item in patch {
-        let Value::Object(fields) = item else { continue };
-        if fields.get(DIRECTIVE).and_then(Value::as_str) == Some("replace") && fields.len() == 1 {
-            replace = true;
-            continue;
-        }
-        let key = fields.get(merge_key).ok_or_else(|| no_merge_key(item, merge_key))?;
-        match fields.get(DIRECTIVE).map(|directive| directive.as_str().unwrap_or_default()) {
-            Some("delete") => merged.retain(|candidate| candidate.get(merge_key) != Some(key)),
-            None | Some("merge" | "replace") => plain.push((key, fields, item)),
-            Some(other) => return Err(bad_directive(other, fields)),
+    let directives = ListDirectives::read(patch, merge_key)?;
+    let mut merged: Vec<Value> = if directives.replace { Vec::new() } else { original.clone() };
+    merged.retain(|item| !item.get(merge_key).is_some_and(|key| directives.deleted.contains(key)));
+    // Of several items with one key (ports by number), the first is meant.
+    let mut places: HashMap<Value, usize> = HashMap::new();
+    for (place, item) in merged.iter().enumerate() {
+        if let Some(key) = item.get(merge_key) {
+            places.entry(key.clone()).or_insert(place);
         }
     }
-    if replace {
-        merged.clear();
-    }
-    for (key, fields, _) in &plain {
-        let at = merged.iter().position(|candidate| candidate.get(merge_key) == Some(*key));
-        let base = match at.and_then(|at| merged.get_mut(at)).map(Value::take) {
-            Some(Value::Object(base)) => base,
-            _ => Map::new(),
-        };
-        let item = Value::Object(merge_object(base, fields, schema)?);
-        match at.and_then(|at| merged.get_mut(at)) {
-            Some(slot) => *slot = item,
-            None => merged.push(item),
+    for (key, fields) in directives.merged {
+        let place = *places.entry(key.clone()).or_insert_with(|| {
+            merged.push(Value::Null);
+            merged.len() - 1
+        });
+        if let Some(slot) = merged.get_mut(place) {
+            let base = match slot.take() {
+                Value::Object(base) => base,
+                _ => Map::new(),
+            };
+            *slot = Value::Object(merge_object(base, fields, schema)?);
         }
     }
-    let plain: Vec<Value> = plain.into_iter().map(|(_, _, item)| item.clone()).collect();
-    check_order(&plain, order, &key_of)?;
-    Ok(arrange(merged, order.unwrap_or(&plain), &original, &key_of))
+    let identity = Identity::Field(merge_key);
+    let named: Vec<Value> =
+        patch.iter().filter(|item| !is_deletion(item) && item.get(merge_key).is_some()).cloned().collect();
+    check_order(&named, order, identity)?;
+    Ok(arrange(merged, order.unwrap_or(&named), &original, identity))
+}
+
+fn is_deletion(item: &Value) -> bool {
+    item.get(DIRECTIVE).is_some_and(|directive| directive == "delete")
+}
+
+/// What the items of a list patch ask for.
+struct ListDirectives<'a> {
+    /// `{"$patch": "replace"}`: nothing of the old list stays.
+    replace: bool,
+    /// Keys of `{"$patch": "delete"}`.
+    deleted: HashSet<&'a Value>,
+    /// Keys and fields of the others.
+    merged: Vec<(&'a Value, &'a Map<String, Value>)>,
+}
+
+impl<'a> ListDirectives<'a> {
+    fn read(patch: &'a [Value], merge_key: &str) -> Result<Self, ApiError> {
+        let mut read = Self { replace: false, deleted: HashSet::new(), merged: Vec::new() };
+        for item in patch {
+            let Value::Object(fields) = item else { continue };
+            let directive = fields.get(DIRECTIVE).map(|directive| directive.as_str().unwrap_or_default());
+            if directive == Some("replace") && fields.len() == 1 {
+                read.replace = true;
+                continue;
+            }
+            let no_key = || unprocessable(format!("map: {item} does not contain declared merge key: {merge_key}"));
+            let key = fields.get(merge_key).ok_or_else(no_key)?;
+            match directive {
+                Some("delete") => {
+                    read.deleted.insert(key);
+                }
+                None | Some("merge" | "replace") => read.merged.push((key, fields)),
+                Some(other) => return Err(bad_directive(other, fields)),
+            }
+        }
+        Ok(read)
+    }
+}
+
+/// What tells the items of a list apart.
+#[derive(Clone, Copy)]
+enum Identity<'k> {
+    /// The item itself: scalars.
+    Whole,
+    /// A field of the item.
+    Field(&'k str),
+}
+
+impl Identity<'_> {
+    fn of<'v>(&self, item: &'v Value) -> &'v Value {
+        match self {
+            Self::Whole => item,
+            Self::Field(name) => item.get(name).unwrap_or(&Value::Null),
+        }
+    }
+}
+
+/// The first place of each key.
+fn ranks<'a>(list: &'a [Value], identity: Identity<'_>) -> HashMap<&'a Value, usize> {
+    let mut ranks = HashMap::new();
+    for (rank, item) in list.iter().enumerate() {
+        ranks.entry(identity.of(item)).or_insert(rank);
+    }
+    ranks
 }
 
 /// Puts items that `order` names in that order, and the others where they were among them: before
 /// the first named item that followed them in `original`.
-fn arrange(merged: Vec<Value>, order: &[Value], original: &[Value], key_of: &dyn Fn(&Value) -> Value) -> Vec<Value> {
-    let rank = |list: &[Value], item: &Value| {
-        let key = key_of(item);
-        list.iter().position(|candidate| key_of(candidate) == key)
-    };
-    let (mut named, mut others): (Vec<_>, Vec<_>) = merged.into_iter().partition(|item| rank(order, item).is_some());
-    named.sort_by_cached_key(|item| rank(order, item));
-    others.sort_by_cached_key(|item| rank(original, item).unwrap_or(usize::MAX));
+fn arrange(merged: Vec<Value>, order: &[Value], original: &[Value], identity: Identity<'_>) -> Vec<Value> {
+    let (order, original) = (ranks(order, identity), ranks(original, identity));
+    let place = |item: &Value| original.get(identity.of(item)).copied();
+    let (mut named, mut others): (Vec<_>, Vec<_>) =
+        merged.into_iter().partition(|item| order.contains_key(identity.of(item)));
+    named.sort_by_key(|item| order.get(identity.of(item)).copied());
+    others.sort_by_key(|item| place(item).unwrap_or(usize::MAX));
     let mut arranged = Vec::with_capacity(named.len() + others.len());
     let mut others = others.into_iter().peekable();
     for item in named {
-        if let Some(place) = rank(original, &item) {
-            while let Some(other) = others.next_if(|other| rank(original, other).is_some_and(|other| other < place)) {
+        if let Some(named_place) = place(&item) {
+            while let Some(other) = others.next_if(|other| place(other).is_some_and(|other| other < named_place)) {
                 arranged.push(other);
             }
         }
@@ -230,10 +283,10 @@ fn arrange(merged: Vec<Value>, order: &[Value], original: &[Value], key_of: &dyn
 }
 
 /// An order must name every item of the patch.
-fn check_order(patch: &[Value], order: Option<&[Value]>, key_of: &dyn Fn(&Value) -> Value) -> Result<(), ApiError> {
+fn check_order(patch: &[Value], order: Option<&[Value]>, identity: Identity<'_>) -> Result<(), ApiError> {
     let Some(order) = order else { return Ok(()) };
-    let named = |item: &Value| order.iter().any(|candidate| key_of(candidate) == key_of(item));
-    if patch.iter().all(named) {
+    let named = ranks(order, identity);
+    if patch.iter().all(|item| named.contains_key(identity.of(item))) {
         return Ok(());
     }
     let (patch, order) = (Value::Array(patch.to_vec()), Value::Array(order.to_vec()));
@@ -257,8 +310,4 @@ fn list_directive<'a>(name: &str, value: &'a Value) -> Result<&'a [Value], ApiEr
 
 fn bad_directive(directive: &str, patch: &Map<String, Value>) -> ApiError {
     ApiError::bad_request(format!("unknown patch type found: {directive} in {}", Value::Object(patch.clone())))
-}
-
-fn no_merge_key(item: &Value, key: &str) -> ApiError {
-    unprocessable(format!("map: {item} does not contain declared merge key: {key}"))
 }

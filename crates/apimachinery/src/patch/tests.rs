@@ -1,3 +1,6 @@
+//! Tests of `patch`.
+#![allow(clippy::unwrap_used)]
+
 use super::*;
 use crate::schema::{PatchStrategy, Schema};
 use proptest::prelude::*;

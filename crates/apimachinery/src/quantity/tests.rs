@@ -1,3 +1,6 @@
+//! Tests of `quantity`.
+#![allow(clippy::unwrap_used)]
+
 use super::*;
 use proptest::prelude::*;
 

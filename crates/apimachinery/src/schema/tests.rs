@@ -1,3 +1,6 @@
+//! Tests of `schema`.
+#![allow(clippy::unwrap_used)]
+
 use super::*;
 use serde_json::json;
 

@@ -1,3 +1,6 @@
+//! Tests of `selector`.
+#![allow(clippy::unwrap_used)]
+
 use super::*;
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,3 +1,6 @@
+//! Tests of `validation`.
+#![allow(clippy::unwrap_used)]
+
 use super::*;
 use crate::status::ApiError;
 use serde_json::{Value, json};
