@@ -5,5 +5,9 @@
 //! [`connect`] handler (log, exec, token ...) or the [`registry`] (everything else).
 
 pub mod connect;
+mod options;
+pub mod pki;
 pub mod registry;
 pub mod request;
+
+pub use options::Options;
