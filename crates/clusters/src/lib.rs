@@ -1,1 +1,3 @@
-//! clusters
+//! Virtual clusters: their life, how their nodes scale, and the machines that are claimed for them.
+
+pub mod scale;
