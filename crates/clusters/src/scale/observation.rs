@@ -51,6 +51,8 @@ pub struct Claim {
     pub name: String,
     /// The node that it is for.
     pub node: String,
+    /// Which of the cluster's 256 Pod ranges it took.
+    pub pod_range: Option<u8>,
     /// How far it has come.
     pub state: ClaimState,
     /// Why it is where it is, for people.

@@ -29,7 +29,14 @@ fn claims() -> impl Strategy<Value = Vec<Claim>> {
     proptest::collection::btree_map(name(), states, 0..4).prop_map(|claims| {
         claims
             .into_iter()
-            .map(|(node, state)| Claim { name: node.clone(), node, state, message: String::new(), expiry: None })
+            .map(|(node, state)| Claim {
+                name: node.clone(),
+                node,
+                pod_range: None,
+                state,
+                message: String::new(),
+                expiry: None,
+            })
             .collect()
     })
 }

@@ -26,7 +26,7 @@ fn node(name: &str) -> Node {
 
 fn claim(node: &str, state: ClaimState) -> Claim {
     let name = format!("claim-{node}");
-    Claim { name, node: node.to_owned(), state, message: String::new(), expiry: None }
+    Claim { name, node: node.to_owned(), pod_range: None, state, message: String::new(), expiry: None }
 }
 
 fn joined(nodes: &[&str]) -> Observation {
