@@ -9,5 +9,6 @@ mod options;
 pub mod pki;
 pub mod registry;
 pub mod request;
+pub mod streams;
 
 pub use options::Options;
