@@ -120,6 +120,9 @@ pub trait NodeProvider: Send + Sync + 'static {
     /// What is known of a machine now.
     async fn observe(&self, id: &MachineId) -> MachineState;
 
+    /// Tells that the machine's node has joined: whatever was kept for joining may go.
+    async fn joined(&self, id: &MachineId);
+
     /// Destroys a machine and everything kept for it. Success means nothing is left; an id the
     /// provider does not have is a success.
     ///

@@ -4,6 +4,7 @@
 //! here knows a store or a request. `kinds` lists the kinds; one module per API group holds their
 //! rules and columns; `base` holds the objects that every cluster has from birth.
 
+pub mod base;
 pub mod schemas;
 
 mod apps;
