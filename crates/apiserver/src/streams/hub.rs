@@ -11,7 +11,7 @@ use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use node_api::tunnel::PROTOCOL;
 use serde_json::Value;
 use std::collections::HashMap;

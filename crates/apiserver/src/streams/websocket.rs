@@ -2,12 +2,12 @@
 
 use super::hub::switching;
 use apimachinery::status::ApiError;
+use base64::Engine;
 use controller_runtime::{Body, BoxError};
 use http::{HeaderMap, HeaderName, Request, Response, header};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 pub(super) type Socket = WebSocketStream<TokioIo<Upgraded>>;
@@ -54,7 +54,7 @@ impl Handshake {
                 "unable to negotiate protocol: client supports {spoken:?}, server {offered:?}"
             ))
         })?;
-        let (protocol, accept) = ((*protocol).to_owned(), derive_accept_key(key.as_bytes()));
+        let (protocol, accept) = ((*protocol).to_owned(), accept_key(key));
         Ok(Self { protocol, accept, upgrade: hyper::upgrade::on(request) })
     }
 
@@ -72,5 +72,20 @@ impl Handshake {
             .max_frame_size(Some(max_message_bytes));
         let io = TokioIo::new(self.upgrade.await?);
         Ok(WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await)
+    }
+}
+
+/// The proof that the server understood the client's key (RFC 6455 section 4.2.2).
+fn accept_key(key: &str) -> String {
+    const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+    let digest = ring::digest::digest(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY, format!("{key}{GUID}").as_bytes());
+    base64::engine::general_purpose::STANDARD.encode(digest)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_accept_key_is_that_of_the_rfc() {
+        assert_eq!(super::accept_key("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 }
