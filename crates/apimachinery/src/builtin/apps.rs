@@ -112,10 +112,10 @@ fn rolling_update(errors: &mut Errors, rolling: &Value, path: &str) {
         let detail = "may not be 0 when `maxSurge` is 0";
         errors.invalid(&field, rolling["maxUnavailable"].clone(), detail);
     }
-    if let Some(Amount::Percent(percent)) = unavailable {
-        if percent > 100 {
-            errors.invalid(&field, rolling["maxUnavailable"].clone(), "must not be greater than 100%");
-        }
+    if let Some(Amount::Percent(percent)) = unavailable
+        && percent > 100
+    {
+        errors.invalid(&field, rolling["maxUnavailable"].clone(), "must not be greater than 100%");
     }
 }
 

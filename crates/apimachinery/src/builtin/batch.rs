@@ -43,10 +43,10 @@ fn default_job(job: &mut Value) {
     }
     template::default(spec);
     // A Job without labels takes its template's.
-    if labels.as_object().is_some_and(|labels| !labels.is_empty()) {
-        if let Some(metadata) = existing(job, "metadata").filter(|metadata| is_empty(metadata, "labels")) {
-            set(metadata, "labels", labels);
-        }
+    if labels.as_object().is_some_and(|labels| !labels.is_empty())
+        && let Some(metadata) = existing(job, "metadata").filter(|metadata| is_empty(metadata, "labels"))
+    {
+        set(metadata, "labels", labels);
     }
 }
 
@@ -61,18 +61,17 @@ fn prepare(new: &mut Value, old: Option<&Value>) {
     let Some(spec) = existing(new, "spec") else {
         return;
     };
-    if let Some(template) = existing(spec, "template") {
-        if object(template, "metadata").is_some() {
-            if let Some(labels) = template.get_mut("metadata").and_then(|metadata| object(metadata, "labels")) {
-                for (label, value) in [
-                    (LEGACY_JOB_NAME_LABEL, &name),
-                    (JOB_NAME_LABEL, &name),
-                    (LEGACY_CONTROLLER_UID_LABEL, &uid),
-                    (CONTROLLER_UID_LABEL, &uid),
-                ] {
-                    labels.entry(label).or_insert_with(|| value.as_str().into());
-                }
-            }
+    if let Some(template) = existing(spec, "template")
+        && object(template, "metadata").is_some()
+        && let Some(labels) = template.get_mut("metadata").and_then(|metadata| object(metadata, "labels"))
+    {
+        for (label, value) in [
+            (LEGACY_JOB_NAME_LABEL, &name),
+            (JOB_NAME_LABEL, &name),
+            (LEGACY_CONTROLLER_UID_LABEL, &uid),
+            (CONTROLLER_UID_LABEL, &uid),
+        ] {
+            labels.entry(label).or_insert_with(|| value.as_str().into());
         }
     }
     if !is_set(spec, "selector") {

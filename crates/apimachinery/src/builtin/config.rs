@@ -113,7 +113,7 @@ fn decoded_len(errors: &mut Errors, path: &str, value: &Value) -> usize {
     let padding = text.iter().rev().take_while(|b| **b == b'=').count();
     let digits = &text[..text.len() - padding];
     let known = digits.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'));
-    if text.len() % 4 != 0 || padding > 2 || !known {
+    if !text.len().is_multiple_of(4) || padding > 2 || !known {
         errors.invalid(path, String::from_utf8_lossy(text).into_owned(), "must be base64 encoded");
         return 0;
     }
