@@ -21,9 +21,8 @@ mod respond;
 mod reviews;
 mod server;
 mod service;
-mod tls;
 pub mod streams;
-mod tls2;
+mod tls;
 mod token_request;
 
 pub use administration::Administration;
