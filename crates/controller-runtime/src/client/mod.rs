@@ -12,9 +12,9 @@ pub use resource::ResourceClient;
 use crate::kind::encode;
 use crate::{ApiKind, ApiResource, Body, Transport};
 use apimachinery::status::ApiError;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{Method, Request, Response, header};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::Arc;
@@ -153,9 +153,9 @@ impl Client {
     pub(crate) async fn bytes(&self, call: &Call<'_>) -> Result<Bytes, ClientError> {
         let response = self.send(call).await?;
         let status = response.status();
-        let read = Limited::new(response.into_body(), self.options.max_response_bytes).collect();
+        let read = read_whole(response.into_body(), self.options.max_response_bytes);
         let bytes = match tokio::time::timeout(self.options.request_timeout, read).await {
-            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Ok(body)) => body,
             Ok(Err(source)) => {
                 return Err(ClientError::Transport { method: call.method.clone(), path: call.path.clone(), source });
             }
@@ -179,6 +179,20 @@ impl Client {
             source,
         })
     }
+}
+
+/// Reads a body of at most `max_bytes`. (`http_body_util::Limited` would do, but the compiler cannot
+/// show that it is `Send` for every lifetime, which every future that uses a client would inherit.)
+async fn read_whole(mut body: Body, max_bytes: usize) -> Result<Bytes, crate::BoxError> {
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        if whole.len() + data.len() > max_bytes {
+            return Err(format!("the answer is longer than {max_bytes} bytes").into());
+        }
+        whole.extend_from_slice(&data);
+    }
+    Ok(whole.freeze())
 }
 
 /// Reads an unsuccessful answer: a `Status`, or whatever a proxy in between said.

@@ -27,7 +27,7 @@ struct Page {
     items: Option<Vec<Value>>,
 }
 
-impl<'a, T: Serialize + DeserializeOwned> ResourceClient<'a, T> {
+impl<'a, T: Serialize + DeserializeOwned + Send> ResourceClient<'a, T> {
     pub(super) fn new(client: &'a Client, kind: ApiKind) -> Self {
         Self { client, kind, object: PhantomData }
     }
@@ -71,9 +71,25 @@ impl<'a, T: Serialize + DeserializeOwned> ResourceClient<'a, T> {
         namespace: &str,
         options: &ListOptions,
     ) -> Result<(Vec<T>, String), ClientError> {
+        let mut objects = Vec::new();
+        let version = self
+            .for_each(namespace, options, &mut |item| {
+                objects.push(serde_json::from_value(item)?);
+                Ok(())
+            })
+            .await?;
+        Ok((objects, version))
+    }
+
+    /// Hands every object of a list to `take`, page by page, and returns the list's version.
+    pub(crate) async fn for_each(
+        &self,
+        namespace: &str,
+        options: &ListOptions,
+        take: &mut (dyn FnMut(Value) -> Result<(), serde_json::Error> + Send),
+    ) -> Result<String, ClientError> {
         let base = self.kind.path(namespace);
         let api_version = self.kind.api_version();
-        let mut objects = Vec::new();
         let mut token = String::new();
         loop {
             let mut parameters = options.parameters();
@@ -89,15 +105,15 @@ impl<'a, T: Serialize + DeserializeOwned> ResourceClient<'a, T> {
                     fields.entry("apiVersion").or_insert_with(|| api_version.clone().into());
                     fields.entry("kind").or_insert_with(|| self.kind.kind.to_string().into());
                 }
-                objects.push(serde_json::from_value(item).map_err(|source| ClientError::Decode {
+                take(item).map_err(|source| ClientError::Decode {
                     method: Method::GET,
                     path: call.path.clone(),
                     source,
-                })?);
+                })?;
             }
             match page.metadata.continue_ {
                 Some(next) if !next.is_empty() => token = next,
-                _ => return Ok((objects, page.metadata.resource_version.unwrap_or_default())),
+                _ => return Ok(page.metadata.resource_version.unwrap_or_default()),
             }
         }
     }
