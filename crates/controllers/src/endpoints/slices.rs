@@ -54,8 +54,7 @@ pub fn plan_slices(
     let mut plan = Plan::default();
     for ipv6 in families {
         let address_type = if ipv6 { "IPv6" } else { "IPv4" };
-        let of_family: Vec<&EndpointSlice> =
-            known.extract_if(.., |slice| slice.address_type == address_type).collect();
+        let of_family: Vec<&EndpointSlice> = known.extract_if(.., |slice| slice.address_type == address_type).collect();
         let wanted = wanted(service, spec, pods, &zone, ipv6);
         plan_family(service, spec, address_type, wanted, of_family, max_endpoints.max(1), &mut plan);
     }

@@ -83,8 +83,7 @@ fn repacked(groups: BTreeMap<Vec<Port>, BTreeMap<String, (EndpointAddress, bool)
         let key = by_ip.iter().map(|(ip, (address, ready))| {
             (ip.clone(), address.target_ref.as_ref().and_then(|pod| pod.uid.clone()), *ready)
         });
-        let (all, _) =
-            joined.entry(key.collect()).or_insert_with(|| (BTreeSet::new(), by_ip.into_values().collect()));
+        let (all, _) = joined.entry(key.collect()).or_insert_with(|| (BTreeSet::new(), by_ip.into_values().collect()));
         all.extend(ports);
     }
     let mut subsets: Vec<EndpointSubset> = joined

@@ -29,9 +29,10 @@ pub fn eviction(pod: &Pod, taints: &[Taint], now: jiff::Timestamp, presumed: Dur
     for taint in taints.iter().filter(|taint| taint.effect == "NoExecute") {
         let mut matching = said.iter().filter(|toleration| tolerates(toleration, taint)).peekable();
         let tolerated = if matching.peek().is_some() {
-            matching.filter_map(|toleration| toleration.toleration_seconds).min().map(|seconds| {
-                Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
-            })
+            matching
+                .filter_map(|toleration| toleration.toleration_seconds)
+                .min()
+                .map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
         } else if presumes(said, taint) {
             Some(presumed)
         } else {

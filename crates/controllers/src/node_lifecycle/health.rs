@@ -19,7 +19,13 @@ pub struct Health {
 /// Judges a node whose last sign of life came at `alive`. A node that never said anything gets
 /// `startup_grace`, one that did `grace`; after that nobody knows how it is.
 #[must_use]
-pub fn health(node: &Node, alive: jiff::Timestamp, now: jiff::Timestamp, grace: Duration, startup_grace: Duration) -> Health {
+pub fn health(
+    node: &Node,
+    alive: jiff::Timestamp,
+    now: jiff::Timestamp,
+    grace: Duration,
+    startup_grace: Duration,
+) -> Health {
     let known = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     let find = |type_: &str| known.iter().find(|condition| condition.type_ == type_);
     let grace = if find("Ready").is_some() { grace } else { startup_grace };
@@ -30,11 +36,9 @@ pub fn health(node: &Node, alive: jiff::Timestamp, now: jiff::Timestamp, grace: 
     let unknown = |type_: &&str| {
         let (reason, message, heartbeat) = match find(type_) {
             Some(condition) if condition.status == "Unknown" => return None,
-            Some(condition) => (
-                "NodeStatusUnknown",
-                "Kubelet stopped posting node status.",
-                condition.last_heartbeat_time.clone(),
-            ),
+            Some(condition) => {
+                ("NodeStatusUnknown", "Kubelet stopped posting node status.", condition.last_heartbeat_time.clone())
+            }
             None => (
                 "NodeStatusNeverUpdated",
                 "Kubelet never posted node status.",

@@ -103,10 +103,7 @@ fn a_silent_node_is_unknown_after_the_grace() {
         .map(|c| (c.type_.as_str(), c.status.as_str(), c.reason.as_deref().unwrap(), c.message.as_deref().unwrap()))
         .collect();
     assert_eq!(told[0], ("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status."));
-    assert_eq!(
-        told[1],
-        ("MemoryPressure", "Unknown", "NodeStatusNeverUpdated", "Kubelet never posted node status.")
-    );
+    assert_eq!(told[1], ("MemoryPressure", "Unknown", "NodeStatusNeverUpdated", "Kubelet never posted node status."));
     assert_eq!(told.len(), 4);
 }
 
@@ -144,7 +141,12 @@ fn pods_leave_as_they_tolerate() {
         ("for no time", exists(Some(0)), vec![taint(UNREACHABLE, Some(100))], Eviction::Now),
         ("negative", exists(Some(-5)), vec![taint(UNREACHABLE, None)], Eviction::Now),
         ("the other taint is presumed", exists(None), vec![taint(NOT_READY, Some(0))], Eviction::After(seconds(200))),
-        ("everything", json!([{"operator": "Exists"}]), vec![taint("x", None), taint(NOT_READY, None)], Eviction::Stays),
+        (
+            "everything",
+            json!([{"operator": "Exists"}]),
+            vec![taint("x", None), taint(NOT_READY, None)],
+            Eviction::Stays,
+        ),
     ];
     for (what, tolerations, taints, expected) in table {
         assert_eq!(eviction(&pod(tolerations), &taints, at(100), PRESUMED), expected, "{what}");
@@ -164,9 +166,8 @@ fn any_conditions() -> impl Strategy<Value = Value> {
 fn any_taints() -> impl Strategy<Value = Value> {
     let key = prop_oneof![Just("a"), Just("b"), Just(NOT_READY), Just(UNREACHABLE), Just(UNSCHEDULABLE)];
     let effect = prop_oneof![Just("NoSchedule"), Just("PreferNoSchedule"), Just("NoExecute")];
-    proptest::collection::btree_set((key, effect), 0..6).prop_map(|taints| {
-        taints.into_iter().map(|(key, effect)| json!({"key": key, "effect": effect})).collect()
-    })
+    proptest::collection::btree_set((key, effect), 0..6)
+        .prop_map(|taints| taints.into_iter().map(|(key, effect)| json!({"key": key, "effect": effect})).collect())
 }
 
 proptest! {

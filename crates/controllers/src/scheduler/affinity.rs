@@ -119,9 +119,10 @@ impl PodAffinity {
 
     /// Why the Pod cannot be on a node.
     pub(super) fn refusal(&self, node: &NodeState) -> Option<&'static str> {
-        let near = self.required.iter().all(|(key, domains)| {
-            node.label(key).is_some_and(|value| self.first || domains.contains(value))
-        });
+        let near = self
+            .required
+            .iter()
+            .all(|(key, domains)| node.label(key).is_some_and(|value| self.first || domains.contains(value)));
         let within =
             |domains: &HashSet<Domain>| domains.iter().any(|(key, value)| node.label(key) == Some(value.as_str()));
         if !near {

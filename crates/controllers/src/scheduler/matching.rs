@@ -62,8 +62,7 @@ pub(super) fn satisfies_node_affinity(node: &Node, spec: &PodSpec) -> bool {
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required = affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
     selected
-        && required
-            .is_none_or(|required| required.node_selector_terms.iter().any(|term| satisfies_term(node, term)))
+        && required.is_none_or(|required| required.node_selector_terms.iter().any(|term| satisfies_term(node, term)))
 }
 
 /// Whether a toleration is for a taint.

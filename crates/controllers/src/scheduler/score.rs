@@ -39,9 +39,8 @@ pub(super) fn best<'a>(
         (1, each(&|node| balanced(node, spec))),
         (1, each(&|node| images(node, nodes, spec))),
     ];
-    let total = |at: usize| -> i64 {
-        parts.iter().map(|(weight, scores)| weight * scores.get(at).copied().unwrap_or(0)).sum()
-    };
+    let total =
+        |at: usize| -> i64 { parts.iter().map(|(weight, scores)| weight * scores.get(at).copied().unwrap_or(0)).sum() };
     // `max_by_key` takes the last of equals.
     nodes.iter().enumerate().rev().max_by_key(|(at, _)| total(*at)).map(|(_, node)| *node)
 }
@@ -55,8 +54,7 @@ fn from_most(values: &[i64], reversed: bool) -> Vec<i64> {
 
 /// Scales to between the least and the most.
 fn between(values: &[i64]) -> Vec<i64> {
-    let (least, most) =
-        (values.iter().copied().min().unwrap_or(0), values.iter().copied().max().unwrap_or(0));
+    let (least, most) = (values.iter().copied().min().unwrap_or(0), values.iter().copied().max().unwrap_or(0));
     values.iter().map(|value| if most > least { MAX * (value - least) / (most - least) } else { 0 }).collect()
 }
 
@@ -78,8 +76,7 @@ fn preferred(node: &NodeState, spec: &PodSpec) -> i64 {
 /// CPU and memory with the Pod on the node: what would be taken, of how much.
 fn filled(node: &NodeState, spec: &PodSpec) -> [(i64, i64); 2] {
     let asked = presumed(spec);
-    ["cpu", "memory"]
-        .map(|name| (node.presumed.get(name).saturating_add(asked.get(name)), node.allocatable.get(name)))
+    ["cpu", "memory"].map(|name| (node.presumed.get(name).saturating_add(asked.get(name)), node.allocatable.get(name)))
 }
 
 /// More where more is left.
@@ -107,12 +104,17 @@ fn images(node: &NodeState, nodes: &[&NodeState], spec: &PodSpec) -> i64 {
     let having = |image: &str| nodes.iter().filter(|node| image_bytes(node, image) > 0).count();
     let weighted = |image: &&str| {
         let bytes = i128::from(image_bytes(node, image));
-        let spread = bytes * i128::try_from(having(image)).unwrap_or(0) / i128::try_from(nodes.len().max(1)).unwrap_or(1);
+        let spread =
+            bytes * i128::try_from(having(image)).unwrap_or(0) / i128::try_from(nodes.len().max(1)).unwrap_or(1);
         i64::try_from(spread).unwrap_or(i64::MAX)
     };
     let sum = wanted.iter().map(weighted).fold(0, i64::saturating_add);
     let large = LARGE_IMAGE_BYTES.saturating_mul(i64::try_from(wanted.len()).unwrap_or(i64::MAX));
-    if wanted.is_empty() { 0 } else { part(sum.clamp(SMALL_IMAGE_BYTES, large) - SMALL_IMAGE_BYTES, large - SMALL_IMAGE_BYTES) }
+    if wanted.is_empty() {
+        0
+    } else {
+        part(sum.clamp(SMALL_IMAGE_BYTES, large) - SMALL_IMAGE_BYTES, large - SMALL_IMAGE_BYTES)
+    }
 }
 
 /// How large an image of that name is on a node; zero when it is not there.

@@ -109,9 +109,10 @@ impl Snapshot {
 
     /// The labels of a namespace. One that was never changed has those it was made with.
     pub(super) fn namespace_labels(&self, name: &str) -> BTreeMap<String, String> {
-        self.namespaces.get(name).cloned().unwrap_or_else(|| {
-            BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), name.to_owned())])
-        })
+        self.namespaces
+            .get(name)
+            .cloned()
+            .unwrap_or_else(|| BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), name.to_owned())]))
     }
 }
 

@@ -57,7 +57,8 @@ impl Spread {
                 let here = node.pods.iter().filter(|other| counts(pod, constraint, other)).count();
                 *domains.entry(value.to_owned()).or_insert(0) += i64::try_from(here).unwrap_or(i64::MAX);
             }
-            let too_few = i64::try_from(domains.len()).unwrap_or(i64::MAX) < constraint.min_domains.map_or(1, i64::from);
+            let too_few =
+                i64::try_from(domains.len()).unwrap_or(i64::MAX) < constraint.min_domains.map_or(1, i64::from);
             Counted {
                 key: constraint.topology_key.clone(),
                 max_skew: i64::from(constraint.max_skew),
