@@ -1,6 +1,10 @@
 //! The product's own kinds, API group `socialweb.computer`.
 
+mod definitions;
 mod resource;
+mod rules;
+
+pub use definitions::{KUBECONFIG, definitions};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use schemars::JsonSchema;
@@ -16,6 +20,10 @@ pub const API_VERSION: &str = "socialweb.computer/v1alpha1";
 pub const CLUSTER_FINALIZER: &str = "socialweb.computer/cluster";
 /// Finalizer with which the node-claim controller holds a `NodeClaim` until its machine is gone.
 pub const NODE_CLAIM_FINALIZER: &str = "socialweb.computer/node-claim";
+
+/// Longest name of a `Cluster`: with a dash and eight digits it names a logical cluster, which is a
+/// label of DNS names.
+pub const MAX_CLUSTER_NAME: usize = 40;
 
 /// A virtual Kubernetes cluster: a logical cluster whose nodes come when work appears.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq)]

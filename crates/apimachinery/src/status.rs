@@ -217,7 +217,7 @@ impl ApiError {
     /// 413.
     #[must_use]
     pub fn too_large(limit: usize) -> Self {
-        Self::new(413, "RequestEntityTooLarge", format!("limit is {limit}"))
+        Self::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"))
     }
 
     /// 415.

@@ -1,6 +1,8 @@
 //! The `NodeProvider` seam: something that turns an accepted request into a machine which joins a
 //! cluster as its node. The host's microVMs are one provider; a compute market is another.
 
+pub mod conformance;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -117,6 +119,9 @@ pub trait NodeProvider: Send + Sync + 'static {
 
     /// What is known of a machine now.
     async fn observe(&self, id: &MachineId) -> MachineState;
+
+    /// Tells that the machine's node has joined: whatever was kept for joining may go.
+    async fn joined(&self, id: &MachineId);
 
     /// Destroys a machine and everything kept for it. Success means nothing is left; an id the
     /// provider does not have is a success.

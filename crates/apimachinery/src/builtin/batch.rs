@@ -19,7 +19,6 @@ const LEGACY_CONTROLLER_UID_LABEL: &str = "controller-uid";
 const LEGACY_JOB_NAME_LABEL: &str = "job-name";
 
 fn default_job(job: &mut Value) {
-    let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     let Some(spec) = existing(job, "spec") else {
         return;
     };
@@ -42,11 +41,16 @@ fn default_job(job: &mut Value) {
         }
     }
     template::default(spec);
-    // A Job without labels takes its template's.
-    if labels.as_object().is_some_and(|labels| !labels.is_empty()) {
-        if let Some(metadata) = existing(job, "metadata").filter(|metadata| is_empty(metadata, "labels")) {
-            set(metadata, "labels", labels);
-        }
+    take_labels(job);
+}
+
+/// A Job without labels takes its template's.
+fn take_labels(job: &mut Value) {
+    let labels = job["spec"]["template"]["metadata"]["labels"].clone();
+    if labels.as_object().is_some_and(|labels| !labels.is_empty())
+        && let Some(metadata) = existing(job, "metadata").filter(|metadata| is_empty(metadata, "labels"))
+    {
+        set(metadata, "labels", labels);
     }
 }
 
@@ -61,18 +65,17 @@ fn prepare(new: &mut Value, old: Option<&Value>) {
     let Some(spec) = existing(new, "spec") else {
         return;
     };
-    if let Some(template) = existing(spec, "template") {
-        if object(template, "metadata").is_some() {
-            if let Some(labels) = template.get_mut("metadata").and_then(|metadata| object(metadata, "labels")) {
-                for (label, value) in [
-                    (LEGACY_JOB_NAME_LABEL, &name),
-                    (JOB_NAME_LABEL, &name),
-                    (LEGACY_CONTROLLER_UID_LABEL, &uid),
-                    (CONTROLLER_UID_LABEL, &uid),
-                ] {
-                    labels.entry(label).or_insert_with(|| value.as_str().into());
-                }
-            }
+    if let Some(template) = existing(spec, "template")
+        && object(template, "metadata").is_some()
+        && let Some(labels) = template.get_mut("metadata").and_then(|metadata| object(metadata, "labels"))
+    {
+        for (label, value) in [
+            (LEGACY_JOB_NAME_LABEL, &name),
+            (JOB_NAME_LABEL, &name),
+            (LEGACY_CONTROLLER_UID_LABEL, &uid),
+            (CONTROLLER_UID_LABEL, &uid),
+        ] {
+            labels.entry(label).or_insert_with(|| value.as_str().into());
         }
     }
     if !is_set(spec, "selector") {
@@ -81,6 +84,7 @@ fn prepare(new: &mut Value, old: Option<&Value>) {
     if let Some(labels) = existing(spec, "selector").and_then(|selector| object(selector, "matchLabels")) {
         labels.entry(CONTROLLER_UID_LABEL).or_insert_with(|| uid.into());
     }
+    take_labels(new);
 }
 
 fn validate(new: &Value, old: Option<&Value>) -> Vec<FieldError> {

@@ -50,7 +50,8 @@ fn validate_config_map(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         size += decoded_len(&mut errors, &format!("binaryData[{key}]"), value);
     }
     if size > LIMIT {
-        errors.too_long("", LIMIT);
+        // The object as a whole, as Kubernetes writes its path.
+        errors.too_long("[]", LIMIT);
     }
     unchanged(&mut errors, new, old, &["data", "binaryData"], "field is immutable when `immutable` is set");
     errors.finish()
@@ -113,7 +114,7 @@ fn decoded_len(errors: &mut Errors, path: &str, value: &Value) -> usize {
     let padding = text.iter().rev().take_while(|b| **b == b'=').count();
     let digits = &text[..text.len() - padding];
     let known = digits.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'));
-    if text.len() % 4 != 0 || padding > 2 || !known {
+    if !text.len().is_multiple_of(4) || padding > 2 || !known {
         errors.invalid(path, String::from_utf8_lossy(text).into_owned(), "must be base64 encoded");
         return 0;
     }

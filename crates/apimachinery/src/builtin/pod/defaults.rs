@@ -180,10 +180,10 @@ fn volume(volume: &mut Value) {
     if let Some(host_path) = existing(volume, "hostPath") {
         default(host_path, "type", "");
     }
-    if let Some(claim) = existing(volume, "ephemeral").and_then(|e| existing(e, "volumeClaimTemplate")) {
-        if let Some(spec) = existing(claim, "spec").filter(|spec| !is_set(spec, "volumeMode")) {
-            set(spec, "volumeMode", "Filesystem");
-        }
+    if let Some(claim) = existing(volume, "ephemeral").and_then(|e| existing(e, "volumeClaimTemplate"))
+        && let Some(spec) = existing(claim, "spec").filter(|spec| !is_set(spec, "volumeMode"))
+    {
+        set(spec, "volumeMode", "Filesystem");
     }
 }
 
