@@ -5,6 +5,7 @@ mod boot;
 mod identity;
 mod net;
 mod node_object;
+mod pod;
 mod watch;
 
 /// How the agent ends when it has said on the console why it cannot go on.
