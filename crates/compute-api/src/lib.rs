@@ -1,6 +1,8 @@
 //! The `NodeProvider` seam: something that turns an accepted request into a machine which joins a
 //! cluster as its node. The host's microVMs are one provider; a compute market is another.
 
+pub mod conformance;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
