@@ -1,6 +1,10 @@
 //! What a request asks for, once parsed: the facts that authentication, authorization and the
 //! registry decide on.
 
+mod parse;
+
+pub(crate) use parse::{NodePath, parse, truthy};
+
 use apimachinery::auth::UserInfo;
 use apimachinery::definition::GroupResource;
 

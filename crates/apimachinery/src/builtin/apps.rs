@@ -9,10 +9,13 @@ use serde_json::{Value, json};
 
 pub(super) const DEPLOYMENT: Rules =
     Rules { default: Some(default_deployment), prepare: Some(clear_status), validate: Some(validate_deployment) };
-pub(super) const REPLICA_SET: Rules =
-    Rules { default: Some(default_replica_set), prepare: Some(clear_status), validate: Some(validate_replica_set) };
+pub(super) const REPLICA_SET: Rules = Rules {
+    default: Some(default_replica_set),
+    prepare: Some(prepare_replica_set),
+    validate: Some(validate_replica_set),
+};
 pub(super) const DAEMON_SET: Rules =
-    Rules { default: Some(default_daemon_set), prepare: Some(clear_status), validate: Some(validate_daemon_set) };
+    Rules { default: Some(default_daemon_set), prepare: Some(prepare_daemon_set), validate: Some(validate_daemon_set) };
 pub(super) const CONTROLLER_REVISION: Rules =
     Rules { default: None, prepare: None, validate: Some(validate_controller_revision) };
 
@@ -23,6 +26,22 @@ const ALWAYS: &[&str] = &["Always"];
 pub(super) fn clear_status(new: &mut Value, old: Option<&Value>) {
     if old.is_none() {
         set(new, "status", json!({}));
+    }
+}
+
+/// Some counts are written even when they are zero.
+fn prepare_replica_set(new: &mut Value, old: Option<&Value>) {
+    if old.is_none() {
+        set(new, "status", json!({"replicas": 0}));
+    }
+}
+
+fn prepare_daemon_set(new: &mut Value, old: Option<&Value>) {
+    if old.is_none() {
+        let status = json!({
+            "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0,
+        });
+        set(new, "status", status);
     }
 }
 

@@ -19,7 +19,6 @@ const LEGACY_CONTROLLER_UID_LABEL: &str = "controller-uid";
 const LEGACY_JOB_NAME_LABEL: &str = "job-name";
 
 fn default_job(job: &mut Value) {
-    let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     let Some(spec) = existing(job, "spec") else {
         return;
     };
@@ -42,7 +41,12 @@ fn default_job(job: &mut Value) {
         }
     }
     template::default(spec);
-    // A Job without labels takes its template's.
+    take_labels(job);
+}
+
+/// A Job without labels takes its template's.
+fn take_labels(job: &mut Value) {
+    let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     if labels.as_object().is_some_and(|labels| !labels.is_empty())
         && let Some(metadata) = existing(job, "metadata").filter(|metadata| is_empty(metadata, "labels"))
     {
@@ -80,6 +84,7 @@ fn prepare(new: &mut Value, old: Option<&Value>) {
     if let Some(labels) = existing(spec, "selector").and_then(|selector| object(selector, "matchLabels")) {
         labels.entry(CONTROLLER_UID_LABEL).or_insert_with(|| uid.into());
     }
+    take_labels(new);
 }
 
 fn validate(new: &Value, old: Option<&Value>) -> Vec<FieldError> {

@@ -50,7 +50,8 @@ fn validate_config_map(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         size += decoded_len(&mut errors, &format!("binaryData[{key}]"), value);
     }
     if size > LIMIT {
-        errors.too_long("", LIMIT);
+        // The object as a whole, as Kubernetes writes its path.
+        errors.too_long("[]", LIMIT);
     }
     unchanged(&mut errors, new, old, &["data", "binaryData"], "field is immutable when `immutable` is set");
     errors.finish()

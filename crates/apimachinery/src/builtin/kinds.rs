@@ -50,6 +50,11 @@ pub fn components() -> &'static Components {
         converter.add::<api::authorization::v1::SubjectAccessReview>();
         converter.add::<api::authorization::v1::LocalSubjectAccessReview>();
         converter.add::<api::authorization::v1::SelfSubjectRulesReview>();
+        // What subresources speak.
+        converter.add::<api::core::v1::Binding>();
+        converter.add::<api::policy::v1::Eviction>();
+        converter.add::<api::authentication::v1::TokenRequest>();
+        converter.add::<api::autoscaling::v1::Scale>();
         converter.finish()
     })
 }

@@ -4,6 +4,7 @@
 //! here knows a store or a request. `kinds` lists the kinds; one module per API group holds their
 //! rules and columns; `base` holds the objects that every cluster has from birth.
 
+pub mod admission;
 pub mod base;
 pub mod schemas;
 
@@ -29,6 +30,10 @@ pub use cluster::{NAMESPACE_FINALIZER, NAMESPACE_NAME_LABEL};
 pub use kinds::components;
 pub use pod::qos_class;
 
+#[cfg(test)]
+mod printer_tests;
+#[cfg(test)]
+mod rules_tests;
 #[cfg(test)]
 mod tests;
 

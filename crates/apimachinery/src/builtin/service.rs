@@ -90,9 +90,47 @@ fn prepare(new: &mut Value, old: Option<&Value>) {
             }
         }
     }
+    if let Some(old) = old.map(|old| &old["spec"]) {
+        drop_what_the_type_had(spec, old);
+    }
     let address = text(spec, "clusterIP").to_owned();
     if !address.is_empty() && is_empty(spec, "clusterIPs") {
         set(spec, "clusterIPs", json!([address]));
+    }
+}
+
+/// What only the former type of a Service has a use for goes with that type, unless the user changed
+/// it in the same write.
+fn drop_what_the_type_had(spec: &mut Value, old: &Value) {
+    let (before, after) = (text(old, "type").to_owned(), text(spec, "type").to_owned());
+    let external = |type_: &str| matches!(type_, "NodePort" | "LoadBalancer");
+    if before != "ExternalName" && after == "ExternalName" {
+        for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
+            drop_unchanged(spec, old, key);
+        }
+    }
+    if external(&before) && !external(&after) {
+        drop_unchanged(spec, old, "externalTrafficPolicy");
+        drop_unchanged(spec, old, "healthCheckNodePort");
+        let node_ports: Vec<_> = list(old, "ports").iter().filter_map(|port| int(port, "nodePort")).collect();
+        for port in each(spec, "ports") {
+            if int(port, "nodePort").is_some_and(|number| node_ports.contains(&number)) {
+                super::value::remove(port, "nodePort");
+            }
+        }
+    }
+    if before == "LoadBalancer" && after != "LoadBalancer" {
+        drop_unchanged(spec, old, "allocateLoadBalancerNodePorts");
+        drop_unchanged(spec, old, "loadBalancerClass");
+    }
+    if before == "ExternalName" && after != "ExternalName" {
+        drop_unchanged(spec, old, "externalName");
+    }
+}
+
+fn drop_unchanged(spec: &mut Value, old: &Value, key: &str) {
+    if spec.get(key) == old.get(key) {
+        super::value::remove(spec, key);
     }
 }
 

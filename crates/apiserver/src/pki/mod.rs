@@ -34,6 +34,16 @@ pub enum Error {
     Store(#[from] store::Error),
 }
 
+/// A certificate, PEM.
+pub(crate) fn certificate_pem(der: &[u8]) -> String {
+    authority::pem("CERTIFICATE", der)
+}
+
+/// A PKCS #8 key, PEM.
+pub(crate) fn key_pem(der: &[u8]) -> String {
+    authority::pem("PRIVATE KEY", der)
+}
+
 impl From<rcgen::Error> for Error {
     fn from(error: rcgen::Error) -> Self {
         Self::Certificate(error.to_string())

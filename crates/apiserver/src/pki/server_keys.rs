@@ -22,13 +22,8 @@ const SERVING_KEY: &str = "pki/serving-certificate";
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(20 * 365 * 86_400);
 
 /// The standard names of an API server in its cluster.
-const NAMES: [&str; 5] = [
-    "localhost",
-    "kubernetes",
-    "kubernetes.default",
-    "kubernetes.default.svc",
-    "kubernetes.default.svc.cluster.local",
-];
+const NAMES: [&str; 5] =
+    ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
 
 /// The standard addresses: loopback, the host as seen by a user-network guest, and the address of
 /// the `kubernetes` Service.
@@ -86,7 +81,8 @@ impl ServerKeys {
     /// When the store fails or kept material is damaged.
     pub async fn open(store: Arc<dyn Store>, options: &Options) -> Result<Self, Error> {
         let authority = read_or_create(&*store, AUTHORITY_KEY, || {
-            let authority = Authority::generate("socialweb-computer serving CA", "socialweb-computer", AUTHORITY_LIFETIME)?;
+            let authority =
+                Authority::generate("socialweb-computer serving CA", "socialweb-computer", AUTHORITY_LIFETIME)?;
             serde_json::to_vec(&authority).map_err(|e| Error::Certificate(e.to_string()))
         })
         .await?;
@@ -168,7 +164,8 @@ async fn read_or_create(
 }
 
 async fn read_or_make_serving(store: &dyn Store, authority: &Authority, options: &Options) -> Result<Serving, Error> {
-    let names: Vec<String> = NAMES.iter().map(|n| (*n).to_owned()).chain(options.serving_names.iter().cloned()).collect();
+    let names: Vec<String> =
+        NAMES.iter().map(|n| (*n).to_owned()).chain(options.serving_names.iter().cloned()).collect();
     let addresses: Vec<IpAddr> = ADDRESSES.into_iter().chain(options.serving_addresses.iter().copied()).collect();
     let mut all: Vec<String> = names.iter().cloned().chain(addresses.iter().map(ToString::to_string)).collect();
     all.sort();

@@ -129,9 +129,10 @@ pub(super) fn cgroup(spec: &ContainerSpec, options: &RuntimeOptions, id: &str) -
     if uid.is_empty() || uid.contains('/') || uid == "." || uid == ".." {
         return Err(Error::Invalid(format!("invalid pod uid {uid:?}")));
     }
-    let root = options.cgroup_root.strip_prefix(&options.cgroup_mount).map_err(|_| {
-        Error::Invalid(format!("{} is not in the cgroup file system", options.cgroup_root.display()))
-    })?;
+    let root = options
+        .cgroup_root
+        .strip_prefix(&options.cgroup_mount)
+        .map_err(|_| Error::Invalid(format!("{} is not in the cgroup file system", options.cgroup_root.display())))?;
     Ok(root.join(format!("pod{uid}")).join(id))
 }
 

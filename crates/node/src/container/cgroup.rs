@@ -82,7 +82,5 @@ fn read(path: &Path) -> String {
 }
 
 fn keyed(text: &str, key: &str) -> u64 {
-    text.lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
-        .unwrap_or(0)
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok()).unwrap_or(0)
 }

@@ -13,7 +13,7 @@ use tokio::net::unix::pipe;
 use tokio::net::{UnixListener, UnixStream};
 
 use super::error::IoContext;
-use super::pty::{self, Pty};
+use super::pty;
 use super::session::{Reader, Writer};
 use super::shim::{self, Files, MAX_MESSAGE, Message, SHIM_COMMAND};
 use super::{Error, RuntimeOptions};
@@ -96,7 +96,7 @@ pub(super) async fn launch(
     let terminal = terminal.map(Arc::new);
     let (stdin, stdout, stderr) = match &terminal {
         Some(terminal) => {
-            let (reader, writer) = Pty::pair(terminal.clone()).context("use", "terminal")?;
+            let (reader, writer) = pty::streams(terminal).context("use", "terminal")?;
             (streams.stdin.then(|| Box::new(writer) as Writer), Some(Box::new(reader) as Reader), None)
         }
         None => agent_streams,

@@ -27,6 +27,4 @@ pub use options::RuntimeOptions;
 pub use runtime::Runtime;
 pub use session::{Control, Reader, Session, Writer};
 pub use shim::{SHIM_COMMAND, shim_main};
-pub use spec::{
-    BindMount, ContainerSpec, ExecSpec, ExitStatus, Resources, Seccomp, Security, Started, UserSpec,
-};
+pub use spec::{BindMount, ContainerSpec, ExecSpec, ExitStatus, Resources, Seccomp, Security, Started, UserSpec};

@@ -4,13 +4,12 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
-use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::unix::pipe;
 use tokio::net::{UnixListener, UnixStream};
 
 /// Waits for a connection and for the terminal that is sent over it.
@@ -41,52 +40,27 @@ fn descriptor(stream: &UnixStream) -> io::Result<OwnedFd> {
     Err(io::Error::new(io::ErrorKind::InvalidData, "the shim sent no terminal"))
 }
 
-/// One direction of the terminal. There is one reader and one writer of each.
-pub(super) struct Pty(Arc<AsyncFd<Arc<OwnedFd>>>);
-
-impl Pty {
-    /// A reader and a writer of the terminal.
-    pub(super) fn pair(terminal: Arc<OwnedFd>) -> io::Result<(Self, Self)> {
-        rustix::io::ioctl_fionbio(&terminal, true)?;
-        let shared = Arc::new(AsyncFd::register(terminal)?);
-        Ok((Self(shared.clone()), Self(shared)))
-    }
+/// A terminal as the reader and the writer of a pipe, which wait for it in the same way.
+pub(super) fn streams(terminal: &OwnedFd) -> io::Result<(PtyReader, pipe::Sender)> {
+    rustix::io::ioctl_fionbio(terminal, true)?;
+    let reader = pipe::Receiver::from_owned_fd_unchecked(terminal.try_clone()?)?;
+    let writer = pipe::Sender::from_owned_fd_unchecked(terminal.try_clone()?)?;
+    Ok((PtyReader(reader), writer))
 }
 
-impl AsyncRead for Pty {
-    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        loop {
-            let mut guard = ready!(self.0.poll_read_ready(context))?;
-            let space = buffer.initialize_unfilled();
-            match guard.try_io(|terminal| Ok(rustix::io::read(terminal.get_ref(), &mut *space)?)) {
-                Ok(Ok(count)) => {
-                    buffer.advance(count);
-                    return Poll::Ready(Ok(()));
-                }
-                // What a terminal says when its last process is gone.
-                Ok(Err(error)) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => return Poll::Ready(Ok(())),
-                Ok(Err(error)) => return Poll::Ready(Err(error)),
-                Err(_would_block) => {}
-            }
+/// Reads what the processes of a terminal write.
+pub(super) struct PtyReader(pipe::Receiver);
+
+impl AsyncRead for PtyReader {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match ready!(Pin::new(&mut self.0).poll_read(context, buffer)) {
+            // What a terminal says when its last process is gone.
+            Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Poll::Ready(Ok(())),
+            result => Poll::Ready(result),
         }
-    }
-}
-
-impl AsyncWrite for Pty {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        loop {
-            let mut guard = ready!(self.0.poll_write_ready(context))?;
-            if let Ok(result) = guard.try_io(|terminal| Ok(rustix::io::write(terminal.get_ref(), bytes)?)) {
-                return Poll::Ready(result);
-            }
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
     }
 }

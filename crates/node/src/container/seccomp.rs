@@ -49,15 +49,8 @@ const CLONE: i64 = 56;
 const CLONE3: i64 = 435;
 
 /// Flags of `clone` that make namespaces: cgroup, uts, ipc, user, pid, net, mount.
-const NAMESPACE_FLAGS: &[u64] = &[
-    0x0200_0000,
-    0x0400_0000,
-    0x0800_0000,
-    0x1000_0000,
-    0x2000_0000,
-    0x4000_0000,
-    0x0002_0000,
-];
+const NAMESPACE_FLAGS: &[u64] =
+    &[0x0200_0000, 0x0400_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000, 0x0002_0000];
 
 /// Programs for a process with these capabilities (`CAP_...`), to be installed in order.
 pub(super) fn programs(capabilities: &[String]) -> Result<Vec<BpfProgram>, seccompiler::BackendError> {

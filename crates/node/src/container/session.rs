@@ -46,8 +46,11 @@ impl Control {
     pub fn resize(&self, columns: u16, rows: u16) -> Result<(), Error> {
         let Some(terminal) = &self.terminal else { return Ok(()) };
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        rustix::termios::tcsetwinsize(terminal, size)
-            .map_err(|error| Error::Io { what: "set the size of", path: "terminal".into(), source: error.into() })
+        rustix::termios::tcsetwinsize(terminal, size).map_err(|error| Error::Io {
+            what: "set the size of",
+            path: "terminal".into(),
+            source: error.into(),
+        })
     }
 
     /// Sends a signal to the process; one that has ended is no error.

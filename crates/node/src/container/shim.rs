@@ -267,7 +267,10 @@ impl Executor for ShimExecutor {
         find_program(&program, search).map_err(ExecutorValidationError::ArgValidationError)
     }
 
-    fn setup_envs(&self, variables: HashMap<String, String>) -> Result<(), libcontainer::workload::ExecutorSetEnvsError> {
+    fn setup_envs(
+        &self,
+        variables: HashMap<String, String>,
+    ) -> Result<(), libcontainer::workload::ExecutorSetEnvsError> {
         default::get_executor().setup_envs(variables)
     }
 }
@@ -314,4 +317,3 @@ fn text(error: &(dyn std::error::Error + 'static)) -> String {
         None => text,
     }
 }
-

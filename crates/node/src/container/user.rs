@@ -67,16 +67,20 @@ pub(super) fn resolve(request: &UserRequest, passwd: &str, group: &str) -> Resul
     let gid = match (request.gid, image_group) {
         (Some(gid), _) => gid,
         // The image's group goes with the image's user.
-        (None, Some(name)) if request.uid.is_none() => match (groups(group).find(|entry| entry.0 == name), name.parse()) {
-            (Some((_, gid, _)), _) => gid,
-            (None, Ok(gid)) => gid,
-            (None, Err(_)) => return Err(UserError::Group(name.to_owned())),
-        },
+        (None, Some(name)) if request.uid.is_none() => {
+            match (groups(group).find(|entry| entry.0 == name), name.parse()) {
+                (Some((_, gid, _)), _) => gid,
+                (None, Ok(gid)) => gid,
+                (None, Err(_)) => return Err(UserError::Group(name.to_owned())),
+            }
+        }
         (None, _) => entry.as_ref().map_or(0, |entry| entry.gid),
     };
     let mut all = vec![gid];
     if let Some(entry) = &entry {
-        all.extend(groups(group).filter(|(_, _, members)| members.split(',').any(|name| name == entry.name)).map(|g| g.1));
+        all.extend(
+            groups(group).filter(|(_, _, members)| members.split(',').any(|name| name == entry.name)).map(|g| g.1),
+        );
     }
     all.extend(&request.supplemental_groups);
     all.sort_unstable();

@@ -10,8 +10,9 @@ pub(super) mod volumes;
 #[cfg(test)]
 mod tests;
 
+use super::admission;
 use super::errors::Errors;
-use super::value::{entries, existing, list, set, text};
+use super::value::{entries, existing, list, remove, set, text};
 use crate::definition::Rules;
 use crate::quantity::Quantity;
 use crate::status::FieldError;
@@ -32,6 +33,11 @@ fn prepare(new: &mut Value, old: Option<&Value>) {
         None => {
             let qos = qos_class(&new["spec"]);
             set(new, "status", json!({"phase": "Pending", "qosClass": qos}));
+            if let Some(spec) = existing(new, "spec") {
+                // They are added to a Pod that runs, through their own subresource.
+                remove(spec, "ephemeralContainers");
+            }
+            admission::prepare(new);
         }
         Some(old) => {
             let class = text(&old["status"], "qosClass").to_owned();
