@@ -43,7 +43,14 @@ pub(crate) fn recorder(client: Client, node: String, options: EventOptions) -> (
 
 impl Recorder {
     /// Something happened to a Pod, or to one of its containers.
-    pub(crate) fn pod(&self, pod: &Pod, container: Option<(bool, &str)>, warning: bool, reason: &'static str, message: impl Into<String>) {
+    pub(crate) fn pod(
+        &self,
+        pod: &Pod,
+        container: Option<(bool, &str)>,
+        warning: bool,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) {
         let metadata = &pod.metadata;
         let mut involved = json!({
             "apiVersion": "v1", "kind": "Pod", "name": metadata.name, "namespace": metadata.namespace,

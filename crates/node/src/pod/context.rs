@@ -92,13 +92,12 @@ impl Context {
         names: impl IntoIterator<Item = (bool, String)>,
     ) -> Result<References, ClientError> {
         let mut references = References::default();
+        let names: std::collections::BTreeSet<_> = names.into_iter().collect();
         for (secret, name) in names {
             if secret {
-                if !references.secrets.contains_key(&name) {
-                    let found = self.client.get::<Secret>(namespace, &name).await?;
-                    references.secrets.insert(name, found);
-                }
-            } else if !references.config_maps.contains_key(&name) {
+                let found = self.client.get::<Secret>(namespace, &name).await?;
+                references.secrets.insert(name, found);
+            } else {
                 let found = self.client.get::<ConfigMap>(namespace, &name).await?;
                 references.config_maps.insert(name, found);
             }

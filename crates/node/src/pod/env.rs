@@ -1,7 +1,9 @@
 //! A container's environment: values, references, Services, `$(NAME)`.
 
 use super::resources;
-use k8s_openapi::api::core::v1::{ConfigMap, Container, ObjectFieldSelector, Pod, ResourceFieldSelector, Secret, Service};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, ObjectFieldSelector, Pod, ResourceFieldSelector, Secret, Service,
+};
 use std::collections::BTreeMap;
 
 /// The objects that a Pod refers to; `None` are known not to exist.
@@ -241,8 +243,10 @@ pub(crate) fn service_variables(service: &Service) -> Vec<(String, String)> {
     let Some(first) = ports.first() else { return Vec::new() };
     let upper = |text: &str| text.to_ascii_uppercase().replace('-', "_");
     let prefix = upper(name);
-    let mut variables =
-        vec![(format!("{prefix}_SERVICE_HOST"), ip.to_owned()), (format!("{prefix}_SERVICE_PORT"), first.port.to_string())];
+    let mut variables = vec![
+        (format!("{prefix}_SERVICE_HOST"), ip.to_owned()),
+        (format!("{prefix}_SERVICE_PORT"), first.port.to_string()),
+    ];
     for port in ports {
         if let Some(name) = port.name.as_deref().filter(|name| !name.is_empty()) {
             variables.push((format!("{prefix}_SERVICE_PORT_{}", upper(name)), port.port.to_string()));

@@ -12,10 +12,7 @@ pub(crate) enum Action {
     /// Pull, create and start a container.
     Start(String),
     /// Stop a container within so many seconds.
-    Stop {
-        name: String,
-        grace: i64,
-    },
+    Stop { name: String, grace: i64 },
     /// Call a start off that still pulls.
     CallOff(String),
     /// Remove the network and the volumes.
@@ -23,10 +20,7 @@ pub(crate) enum Action {
     /// Delete the object: nothing of the Pod is left.
     Delete,
     /// The Pod has failed as a whole.
-    Fail {
-        reason: String,
-        message: String,
-    },
+    Fail { reason: String, message: String },
 }
 
 /// What to do, and when to look again though nothing happens.
@@ -133,7 +127,8 @@ pub(crate) fn plan(pod: &Pod, state: &PodState, now: Timestamp) -> Plan {
     {
         let deadline = since + SignedDuration::from_secs(limit);
         if now >= deadline {
-            let (reason, message) = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline");
+            let (reason, message) =
+                ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline");
             plan.actions.push(Action::Fail { reason: reason.into(), message: message.into() });
             return plan;
         }
@@ -195,7 +190,7 @@ fn start(name: &str, state: &ContainerState, now: Timestamp, plan: &mut Plan) {
 /// Stops app containers and init containers at once, then sidecars, the last first.
 fn stop_all(pod: &Pod, state: &PodState, plan: &mut Plan) {
     let grace = grace(pod, state);
-    let mut stop = |name: &str, plan: &mut Plan| match state.container(name).phase {
+    let stop = |name: &str, plan: &mut Plan| match state.container(name).phase {
         Phase::Running { stopping: false, .. } => {
             plan.actions.push(Action::Stop { name: name.to_owned(), grace });
             true

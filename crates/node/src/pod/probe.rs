@@ -4,9 +4,7 @@ use super::engine::Engine;
 use super::worker::{ProbeKind, Report};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
-use k8s_openapi::api::core::v1::{
-    ContainerPort, ExecAction, HTTPGetAction, LifecycleHandler, Probe, TCPSocketAction,
-};
+use k8s_openapi::api::core::v1::{ContainerPort, ExecAction, HTTPGetAction, LifecycleHandler, Probe, TCPSocketAction};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
@@ -21,7 +19,6 @@ pub(crate) struct Target<'a> {
     pub(crate) address: &'a str,
     pub(crate) ports: Option<&'a [ContainerPort]>,
 }
-
 
 /// Counts results against a probe's thresholds.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +46,8 @@ impl Thresholds {
     }
 }
 
-/// Probes until the reports are not wanted, or, if `once`, until the first verdict.
+/// Probes until the reports are not wanted; a startup probe until its first verdict.
+#[allow(clippy::too_many_arguments)]
 pub(crate) async fn watch(
     engine: Arc<dyn Engine>,
     kind: ProbeKind,

@@ -14,11 +14,7 @@ use std::time::{Duration, Instant};
 pub(crate) type SandboxTokens = Arc<Mutex<BTreeMap<(String, String), (String, Instant)>>>;
 
 /// Makes everything; on failure nothing is left but files.
-pub(crate) async fn set_up(
-    context: &Context,
-    pod: &Pod,
-    tokens: &SandboxTokens,
-) -> Result<Option<PodNetwork>, String> {
+pub(crate) async fn set_up(context: &Context, pod: &Pod, tokens: &SandboxTokens) -> Result<Option<PodNetwork>, String> {
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     if let Some(services) = &context.services {
         services.ready(context.options.services_wait).await;

@@ -193,6 +193,7 @@ async fn build(
         words.iter().flatten().map(|word| expand(word, &known)).collect()
     };
     let host = hostname(pod, &context.node);
+    let (command, args) = (expanded(&spec.command), expanded(&spec.args));
     // Later ones win, and the Pod's own come last.
     let mut environment = vec![("HOSTNAME".to_owned(), host.clone())];
     environment.extend(variables);
@@ -211,8 +212,8 @@ async fn build(
         name: spec.name.clone(),
         attempt: job.attempt,
         image,
-        command: expanded(&spec.command),
-        args: expanded(&spec.args),
+        command,
+        args,
         env: environment,
         working_dir: spec.working_dir.as_ref().filter(|dir| !dir.is_empty()).map(PathBuf::from),
         user,
@@ -272,8 +273,7 @@ fn security(pod: &Pod, spec: &Container, role: Role, image: &PreparedImage) -> R
     let id = |own: Option<i64>, of_pod: Option<i64>| own.or(of_pod).and_then(|id| u32::try_from(id).ok());
     let uid = id(own.and_then(|c| c.run_as_user), of_pod.and_then(|c| c.run_as_user));
     let gid = id(own.and_then(|c| c.run_as_group), of_pod.and_then(|c| c.run_as_group));
-    let non_root =
-        own.and_then(|c| c.run_as_non_root).or(of_pod.and_then(|c| c.run_as_non_root)) == Some(true);
+    let non_root = own.and_then(|c| c.run_as_non_root).or(of_pod.and_then(|c| c.run_as_non_root)) == Some(true);
     if non_root {
         let user = image.config.user.split(':').next().unwrap_or_default();
         match (uid, user) {
@@ -330,8 +330,10 @@ fn mounts(
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     let volumes: BTreeMap<&str, _> = volumes.map(|volume| (volume.name.as_str(), volume)).collect();
     let own = spec.volume_mounts.as_deref().unwrap_or_default();
-    for (file, target) in [("hosts", "/etc/hosts"), ("hostname", "/etc/hostname"), ("resolv.conf", "/etc/resolv.conf")] {
-        if !own.iter().any(|mount| mount.mount_path == target) && !(file == "hosts" && uses_host_network(pod)) {
+    for (file, target) in [("hosts", "/etc/hosts"), ("hostname", "/etc/hostname"), ("resolv.conf", "/etc/resolv.conf")]
+    {
+        let shared = file == "hosts" && uses_host_network(pod);
+        if !shared && !own.iter().any(|mount| mount.mount_path == target) {
             mounts.push(BindMount { source: root.join("etc").join(file), target: target.into(), read_only: false });
         }
     }
@@ -345,7 +347,8 @@ fn mounts(
     let target = spec.termination_message_path.as_deref().unwrap_or("/dev/termination-log");
     mounts.push(BindMount { source: message, target: target.into(), read_only: false });
     for mount in own {
-        let volume = volumes.get(mount.name.as_str()).ok_or_else(|| format!("volume {:?} does not exist", mount.name))?;
+        let volume =
+            volumes.get(mount.name.as_str()).ok_or_else(|| format!("volume {:?} does not exist", mount.name))?;
         let dir = match &volume.host_path {
             Some(host) => PathBuf::from(&host.path),
             None => root.join("volumes").join(&mount.name),

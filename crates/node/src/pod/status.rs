@@ -227,9 +227,7 @@ fn conditions(pod: &Pod, state: &PodState, phase: &str, unready: &[String], now:
         .collect();
     let ready = match over {
         Some(reason) => Condition::not(reason, None),
-        None if !containers_ready.status => {
-            Condition::not("ContainersNotReady", containers_ready.message.clone())
-        }
+        None if !containers_ready.status => Condition::not("ContainersNotReady", containers_ready.message.clone()),
         None if gates.is_empty() => Condition::holds(),
         None => Condition::not(
             "ReadinessGatesNotReady",

@@ -103,8 +103,7 @@ fn crashes_delay_the_next_start() {
 #[test]
 fn a_deleted_pod_stops_is_removed_and_then_deleted() {
     let mut pod = simple("Always");
-    pod.metadata.deletion_timestamp =
-        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(5)));
+    pod.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(5)));
     pod.metadata.deletion_grace_period_seconds = Some(7);
     let stop = vec![Action::Stop { name: "c".into(), grace: 7 }];
     assert_eq!(plan(&pod, &ready(&[("c", running())]), at(5)).actions, stop);
@@ -125,7 +124,9 @@ fn an_active_deadline_fails_the_pod() {
     let pod = pod(json!({"activeDeadlineSeconds": 10, "containers": [{"name": "c"}]}));
     let mut state = ready(&[("c", running())]);
     assert_eq!(plan(&pod, &state, at(9)).wake_at, Some(at(10)));
-    assert!(matches!(&plan(&pod, &state, at(10)).actions[..], [Action::Fail { reason, .. }] if reason == "DeadlineExceeded"));
+    assert!(
+        matches!(&plan(&pod, &state, at(10)).actions[..], [Action::Fail { reason, .. }] if reason == "DeadlineExceeded")
+    );
     state.failed = Some(("DeadlineExceeded".into(), "m".into()));
     assert_eq!(plan(&pod, &state, at(10)).actions, [Action::Stop { name: "c".into(), grace: 30 }]);
     state.containers.get_mut("c").unwrap().phase = ended(143);
@@ -138,7 +139,14 @@ fn statuses_use_upstreams_words() {
     let waiting = |reason: &str| Phase::Waiting { reason: reason.into(), message: "m".into() };
     for (what, policy, state, phase, ready_condition, current) in [
         ("new", "Always", PodState::default(), "Pending", "False", "/waiting/reason=ContainerCreating"),
-        ("pull", "Always", ready(&[("c", waiting("ErrImagePull"))]), "Pending", "False", "/waiting/reason=ErrImagePull"),
+        (
+            "pull",
+            "Always",
+            ready(&[("c", waiting("ErrImagePull"))]),
+            "Pending",
+            "False",
+            "/waiting/reason=ErrImagePull",
+        ),
         ("run", "Always", ready(&[("c", running())]), "Running", "True", "/running/startedAt=2027-01-15T08:00:00Z"),
         ("done", "Never", ready(&[("c", ended(0))]), "Succeeded", "False", "/terminated/reason=Completed"),
         ("failed", "Never", ready(&[("c", ended(3))]), "Failed", "False", "/terminated/reason=Error"),
@@ -164,23 +172,22 @@ fn statuses_use_upstreams_words() {
 #[test]
 fn the_environment_resolves_references_in_order() {
     let pod = pod(json!({"containers": [{"name": "c",
-        "resources": {"limits": {"cpu": "1500m", "memory": "64Mi"}},
-        "envFrom": [{"prefix": "P_", "configMapRef": {"name": "m"}}, {"secretRef": {"name": "no", "optional": true}}],
-        "env": [
-            {"name": "A", "value": "$(P_k)-$(B)-$$(A)-$"},
-            {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
-            {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
-            {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
-            {"name": "MEM", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
-            {"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
-            {"name": "SKIP", "valueFrom": {"secretKeyRef": {"name": "s", "key": "none", "optional": true}}},
-            {"name": "A", "value": "last"},
-        ]}]}));
+    "resources": {"limits": {"cpu": "1500m", "memory": "64Mi"}},
+    "envFrom": [{"prefix": "P_", "configMapRef": {"name": "m"}}, {"secretRef": {"name": "no", "optional": true}}],
+    "env": [
+        {"name": "A", "value": "$(P_k)-$(B)-$$(A)-$"},
+        {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
+        {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+        {"name": "MEM", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
+        {"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+        {"name": "SKIP", "valueFrom": {"secretKeyRef": {"name": "s", "key": "none", "optional": true}}},
+        {"name": "A", "value": "last"},
+    ]}]}));
     let mut references = References::default();
     references.config_maps.insert("m".into(), Some(serde_json::from_value(json!({"data": {"k": "v"}})).unwrap()));
     references.secrets.insert("s".into(), Some(serde_json::from_value(json!({"data": {"k": "c2Vj"}})).unwrap()));
-    let facts =
-        Facts { host: "h".into(), address: "1.2.3.4".into(), node: "n".into(), node_cpus: 1, node_memory: 1 };
+    let facts = Facts { host: "h".into(), address: "1.2.3.4".into(), node: "n".into(), node_cpus: 1, node_memory: 1 };
     let container = &pod.spec.as_ref().unwrap().containers[0];
     let found = environment(&pod, container, &[("X".into(), "y".into())], &references, &facts).unwrap();
     let text: Vec<String> = found.iter().map(|(name, value)| format!("{name}={value}")).collect();

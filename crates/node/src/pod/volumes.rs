@@ -80,7 +80,8 @@ pub(crate) fn content(
     if let Some(source) = &volume.config_map {
         let mode = source.default_mode.unwrap_or(DEFAULT_MODE);
         let found = references.config_maps.get(&source.name).and_then(Option::as_ref);
-        return config_map_files(found, &source.name, source.items.as_deref(), source.optional, mode).map(Content::Files);
+        return config_map_files(found, &source.name, source.items.as_deref(), source.optional, mode)
+            .map(Content::Files);
     }
     if let Some(source) = &volume.secret {
         let mode = source.default_mode.unwrap_or(DEFAULT_MODE);
@@ -225,7 +226,8 @@ fn write_files(dir: &Path, files: &[File], group: Option<u32>) -> io::Result<()>
     fs::create_dir_all(dir)?;
     fs::set_permissions(dir, fs::Permissions::from_mode(0o755))?;
     let current = fs::read_link(dir.join(CURRENT)).ok();
-    if current.is_some() && files.iter().all(|file| fs::read(dir.join(CURRENT).join(&file.path)).ok().as_ref() == Some(&file.data))
+    if current.is_some()
+        && files.iter().all(|file| fs::read(dir.join(CURRENT).join(&file.path)).ok().as_ref() == Some(&file.data))
         && count(&dir.join(CURRENT))? == files.len()
     {
         return Ok(());

@@ -48,15 +48,42 @@ pub(crate) enum Report {
     TornDown,
     /// Files of the volumes were made anew.
     Refreshed,
-    Pulled { name: String, image_id: String },
-    Started { name: String, id: String, at: Timestamp },
+    Pulled {
+        name: String,
+        image_id: String,
+    },
+    Started {
+        name: String,
+        id: String,
+        at: Timestamp,
+    },
     /// It never ran, for a reason that may pass.
-    StartFailed { name: String, reason: &'static str, message: String },
+    StartFailed {
+        name: String,
+        reason: &'static str,
+        message: String,
+    },
     /// Its process could not be started: it counts as ended.
-    NotStarted { name: String, message: String },
-    CalledOff { name: String },
-    Exited { name: String, id: String, status: Option<ExitStatus>, message: String },
-    Probe { name: String, id: String, kind: ProbeKind, verdict: Option<bool>, message: String },
+    NotStarted {
+        name: String,
+        message: String,
+    },
+    CalledOff {
+        name: String,
+    },
+    Exited {
+        name: String,
+        id: String,
+        status: Option<ExitStatus>,
+        message: String,
+    },
+    Probe {
+        name: String,
+        id: String,
+        kind: ProbeKind,
+        verdict: Option<bool>,
+        message: String,
+    },
 }
 
 struct Worker {
@@ -79,10 +106,8 @@ struct Worker {
 pub(crate) async fn run(context: Arc<Context>, mut desired: watch::Receiver<Desired>) {
     let pod = desired.borrow_and_update().pod.clone();
     let (reports, mut inbox) = mpsc::channel(context.options.reports);
-    let settled = matches!(
-        pod.status.as_ref().and_then(|status| status.phase.as_deref()),
-        Some("Succeeded" | "Failed")
-    );
+    let settled =
+        matches!(pod.status.as_ref().and_then(|status| status.phase.as_deref()), Some("Succeeded" | "Failed"));
     let now = Timestamp::now();
     let mut worker = Worker {
         refresh_at: now + signed(context.options.refresh),
@@ -98,9 +123,8 @@ pub(crate) async fn run(context: Arc<Context>, mut desired: watch::Receiver<Desi
         written: None,
         settled,
     };
-    worker.state.accepted_at = Some(
-        worker.pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map_or(now, |time| time.0),
-    );
+    worker.state.accepted_at =
+        Some(worker.pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map_or(now, |time| time.0));
     if settled {
         worker.state.sandbox = Sandbox::Removed;
         // Nothing of it is to be run again.
@@ -180,9 +204,11 @@ impl Worker {
 
     /// A failed pull shows as such for a moment, and then that it will be tried again.
     fn pulls_wake(&self, wake_at: Option<Timestamp>) -> Option<Timestamp> {
-        let failed = self.state.containers.values().filter(|own| {
-            matches!(&own.phase, Phase::Waiting { reason, .. } if reason == "ErrImagePull")
-        });
+        let failed = self
+            .state
+            .containers
+            .values()
+            .filter(|own| matches!(&own.phase, Phase::Waiting { reason, .. } if reason == "ErrImagePull"));
         let soonest = failed.filter_map(|own| Some(own.retry_at? - retry_delay(own.failures) + PULL_ERROR_SHOWN)).min();
         match (wake_at, soonest) {
             (Some(a), Some(b)) => Some(a.min(b)),

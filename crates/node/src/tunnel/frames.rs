@@ -22,7 +22,7 @@ type Sender = mpsc::Sender<Result<Bytes, BoxError>>;
 /// the session's end says how the command ended.
 pub(super) fn carry<B>(session: Session, input: B, command: bool) -> Response<Body>
 where
-    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B: hyper::body::Body<Data = Bytes, Error: Send> + Send + Unpin + 'static,
 {
     let (output, response) = stream("application/octet-stream", BACKLOG);
     tokio::spawn(async move {
@@ -83,7 +83,7 @@ async fn pump(from: Option<impl AsyncRead + Unpin>, channel: Channel, output: &S
 /// Takes the client's frames until it ends or breaks the format.
 async fn read<B>(mut input: B, mut stdin: Option<crate::container::Writer>, control: Control)
 where
-    B: http_body::Body<Data = Bytes> + Unpin,
+    B: hyper::body::Body<Data = Bytes> + Unpin,
 {
     let mut buffer = BytesMut::new();
     while let Some(Ok(part)) = input.frame().await {

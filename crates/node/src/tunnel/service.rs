@@ -1,5 +1,8 @@
 //! Answers the API server's requests: logs, exec, attach, port forwards, health.
 
+// Errors are whole answers.
+#![allow(clippy::result_large_err)]
+
 use super::reply::{Body, error, stream, whole};
 use super::route::{Place, Route, options, parameter, route};
 use super::{dial, frames};
@@ -33,7 +36,7 @@ impl Streams {
     /// Answers one request.
     pub(crate) async fn answer<B>(&self, request: Request<B>) -> Response<Body>
     where
-        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B: hyper::body::Body<Data = Bytes, Error: Send> + Send + Unpin + 'static,
     {
         let (parts, body) = request.into_parts();
         let query = parts.uri.query();
@@ -50,7 +53,11 @@ impl Streams {
 
     fn find(&self, place: &Place) -> Result<PodView, Response<Body>> {
         self.views.get(&place.namespace, &place.pod, &place.uid).ok_or_else(|| {
-            error(404, "NotFound", format!("pod {:?} is not on this node", format!("{}_{}", place.pod, place.namespace)))
+            error(
+                404,
+                "NotFound",
+                format!("pod {:?} is not on this node", format!("{}_{}", place.pod, place.namespace)),
+            )
         })
     }
 
@@ -74,9 +81,9 @@ impl Streams {
         let wanted: LogOptions = options(query).map_err(bad)?;
         let (container, pod) = (&place.container, &place.pod);
         let attempt = if wanted.previous {
-            view.attempt.checked_sub(1).ok_or_else(|| {
-                bad(format!("previous terminated container {container:?} in pod {pod:?} not found"))
-            })?
+            view.attempt
+                .checked_sub(1)
+                .ok_or_else(|| bad(format!("previous terminated container {container:?} in pod {pod:?} not found")))?
         } else if view.begun {
             view.attempt
         } else {
@@ -123,7 +130,7 @@ impl Streams {
 
     async fn exec<B>(&self, place: &Place, query: Option<&str>, body: B) -> Answer
     where
-        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B: hyper::body::Body<Data = Bytes, Error: Send> + Send + Unpin + 'static,
     {
         let wanted: ExecOptions = options(query).map_err(|message| error(400, "BadRequest", message))?;
         let (id, _) = self.running(place)?;
@@ -139,7 +146,7 @@ impl Streams {
 
     fn attach<B>(&self, place: &Place, query: Option<&str>, body: B) -> Answer
     where
-        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B: hyper::body::Body<Data = Bytes, Error: Send> + Send + Unpin + 'static,
     {
         let wanted: ExecOptions = options(query).map_err(|message| error(400, "BadRequest", message))?;
         let (id, view) = self.running(place)?;
@@ -153,7 +160,7 @@ impl Streams {
 
     async fn forward<B>(&self, place: &Place, query: Option<&str>, mut body: B) -> Answer
     where
-        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B: hyper::body::Body<Data = Bytes, Error: Send> + Send + Unpin + 'static,
     {
         let view = self.find(place)?;
         let port: u16 = parameter(query, "port")
