@@ -171,8 +171,8 @@ pub struct ResourceDefinition {
 /// Returns every violation of a kind's rules by `new`; on update, `old` is the object before.
 pub type Validate = fn(new: &serde_json::Value, old: Option<&serde_json::Value>) -> Vec<crate::status::FieldError>;
 
-/// Pure rules of a kind, run by the generic path in this order on every write: default, validate
-/// (and on update, `validate` sees the old object too).
+/// Pure rules of a kind, run by the generic path in this order on every write, after the schema's
+/// defaults: default, prepare, validate. On create, the object has its final name and uid.
 #[derive(Clone, Copy, Default)]
 pub struct Rules {
     /// Sets what a user left out, beyond the schema's own defaults.

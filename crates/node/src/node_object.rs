@@ -133,9 +133,11 @@ pub(crate) fn status(config: &BootConfig, machine: &Machine, options: &NodeOptio
 pub(crate) fn keep_transitions(new: &mut Value, old: &Value) {
     let Some(conditions) = new["conditions"].as_array_mut() else { return };
     for condition in conditions {
-        let same = old["conditions"].as_array().into_iter().flatten().find(|other| {
-            other["type"] == condition["type"] && other["status"] == condition["status"]
-        });
+        let same = old["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|other| other["type"] == condition["type"] && other["status"] == condition["status"]);
         if let Some(time) = same.map(|other| &other["lastTransitionTime"]).filter(|time| time.is_string()) {
             condition["lastTransitionTime"] = time.clone();
         }

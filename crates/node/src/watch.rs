@@ -199,7 +199,11 @@ mod tests {
 
     #[test]
     fn events_are_changes_bookmarks_and_the_end() {
-        let line = |kind: &str| format!(r#"{{"type":"{kind}","object":{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","resourceVersion":"7"}}}}}}"#);
+        let line = |kind: &str| {
+            format!(
+                r#"{{"type":"{kind}","object":{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","resourceVersion":"7"}}}}}}"#
+            )
+        };
         assert!(matches!(read::<Pod>(line("ADDED").as_bytes()), Some((Some(Change::Now(_)), Some(v))) if v == "7"));
         assert!(matches!(read::<Pod>(line("DELETED").as_bytes()), Some((Some(Change::Gone(_)), Some(_)))));
         assert!(matches!(read::<Pod>(line("BOOKMARK").as_bytes()), Some((None, Some(v))) if v == "7"));

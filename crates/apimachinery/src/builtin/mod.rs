@@ -31,6 +31,8 @@ pub use kinds::components;
 pub use pod::qos_class;
 
 #[cfg(test)]
+mod printer_tests;
+#[cfg(test)]
 mod rules_tests;
 #[cfg(test)]
 mod tests;

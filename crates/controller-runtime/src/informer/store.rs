@@ -43,6 +43,7 @@ struct State<K> {
     objects: BTreeMap<ObjectKey, Arc<K>>,
     indexers: Vec<(&'static str, Indexer<K>)>,
     index: HashMap<(&'static str, Arc<str>, String), BTreeSet<ObjectKey>>,
+    trim: Option<fn(&mut K)>,
     /// Deletions that were asked for and that the watch has not told of: uid and time.
     doomed: HashMap<ObjectKey, (String, Time)>,
     /// The version up to which the watch has told everything.
@@ -84,6 +85,7 @@ impl<K: ApiResource> Store<K> {
             objects: BTreeMap::new(),
             indexers: vec![(OWNER_INDEX, owners::<K> as Indexer<K>)],
             index: HashMap::new(),
+            trim: None,
             doomed: HashMap::new(),
             version: 0,
         };
@@ -115,6 +117,12 @@ impl<K: ApiResource> Store<K> {
                 state.index.entry((name, key.cluster.clone(), value)).or_default().insert(key.clone());
             }
         }
+    }
+
+    /// Has every object cut down before it is kept, for whoever uses this store. To be set before the
+    /// informer is started; objects kept before stay whole.
+    pub fn trim(&self, trim: fn(&mut K)) {
+        self.write().trim = Some(trim);
     }
 
     /// Calls `handler` for every object known now, as new, and for every later change. It must be
@@ -283,6 +291,9 @@ impl<K: ApiResource> Store<K> {
         let key = ObjectKey::of(cluster.clone(), object.metadata());
         let change = {
             let mut state = self.write();
+            if let Some(trim) = state.trim {
+                trim(&mut object);
+            }
             if let Some((uid, since)) = state.doomed.get(&key) {
                 let metadata = object.metadata();
                 if metadata.deletion_timestamp.is_none() && metadata.uid.as_ref() == Some(uid) {

@@ -48,8 +48,9 @@ fn prepare() -> io::Result<()> {
     for (source, target, kind, flags, data) in mounts {
         // The kernel makes some of the directories itself.
         let _ = fs::create_dir_all(target);
-        mount(source, target, kind, flags, data)
-            .map_err(|error| io::Error::new(io::Error::from(error).kind(), format!("cannot mount {target}: {error}")))?;
+        mount(source, target, kind, flags, data).map_err(|error| {
+            io::Error::new(io::Error::from(error).kind(), format!("cannot mount {target}: {error}"))
+        })?;
     }
     // Containers are confined by controllers that every group has to hand down.
     let _ = fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu +memory +pids +io");

@@ -78,7 +78,8 @@ fn entry(record: &[u8], joliet: bool) -> Option<Entry> {
         String::from_utf16_lossy(&units)
     } else {
         let padded = 33 + length + usize::from(length % 2 == 0);
-        rock_ridge(record.get(padded..).unwrap_or_default()).unwrap_or_else(|| String::from_utf8_lossy(raw).into_owned())
+        rock_ridge(record.get(padded..).unwrap_or_default())
+            .unwrap_or_else(|| String::from_utf8_lossy(raw).into_owned())
     };
     let name = name.split(';').next().unwrap_or_default().trim_end_matches('.').to_owned();
     Some(Entry { name, directory: fixed[25] & 2 != 0, extent: le32(&fixed[2..6]), size: le32(&fixed[10..14]) })

@@ -29,9 +29,12 @@ impl Modules {
     /// kernel has it built in.
     pub(crate) fn files(&self, set: &str) -> io::Result<Vec<PathBuf>> {
         match fs::read_to_string(self.dir.join(format!("order-{set}"))) {
-            Ok(list) => {
-                Ok(list.lines().map(str::trim).filter(|line| !line.is_empty()).map(|line| self.dir.join(line)).collect())
-            }
+            Ok(list) => Ok(list
+                .lines()
+                .map(str::trim)
+                .filter(|line| !line.is_empty())
+                .map(|line| self.dir.join(line))
+                .collect()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(error),
         }

@@ -163,11 +163,8 @@ impl Zone {
             }),
             [port, protocol, name, namespace, "svc"] if port.starts_with('_') && protocol.starts_with('_') => {
                 let record = service(name, namespace)?;
-                let port = record
-                    .ports
-                    .iter()
-                    .find(|found| found.name == port[1..] && found.protocol == &protocol[1..])?
-                    .port;
+                let port =
+                    record.ports.iter().find(|found| found.name == port[1..] && found.protocol == &protocol[1..])?.port;
                 let base = format!("{name}.{namespace}.svc.{}", self.domain);
                 Some(Found::Ports(match &record.target {
                     Target::Address(address) => vec![(port, base, *address)],
@@ -179,8 +176,7 @@ impl Zone {
             }
             [host, name, namespace, "svc"] => match &service(name, namespace)?.target {
                 Target::Headless(endpoints) => {
-                    let found: Vec<_> =
-                        endpoints.iter().filter(|e| e.label() == *host).map(|e| e.address).collect();
+                    let found: Vec<_> = endpoints.iter().filter(|e| e.label() == *host).map(|e| e.address).collect();
                     (!found.is_empty()).then_some(Found::Addresses(found))
                 }
                 _ => None,

@@ -80,7 +80,12 @@ async fn serve_udp(socket: UdpSocket, zone: SharedZone, options: DnsOptions, slo
     }
 }
 
-async fn serve_tcp(listener: TcpListener, zone: SharedZone, options: DnsOptions, slots: Arc<Semaphore>) -> io::Result<()> {
+async fn serve_tcp(
+    listener: TcpListener,
+    zone: SharedZone,
+    options: DnsOptions,
+    slots: Arc<Semaphore>,
+) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         let Ok(slot) = slots.clone().try_acquire_owned() else { continue };

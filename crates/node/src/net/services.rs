@@ -64,10 +64,13 @@ impl Services {
     }
 
     fn slices_of<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = &'a EndpointSlice> {
-        self.slices.iter().filter(move |((namespace, _), slice)| {
-            *namespace == key.0
-                && slice.metadata.labels.as_ref().and_then(|l| l.get("kubernetes.io/service-name")) == Some(&key.1)
-        }).map(|(_, slice)| slice)
+        self.slices
+            .iter()
+            .filter(move |((namespace, _), slice)| {
+                *namespace == key.0
+                    && slice.metadata.labels.as_ref().and_then(|l| l.get("kubernetes.io/service-name")) == Some(&key.1)
+            })
+            .map(|(_, slice)| slice)
     }
 
     /// Names and forwards.
