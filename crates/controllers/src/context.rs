@@ -20,6 +20,12 @@ pub struct Options {
     pub events: EventOptions,
     /// Pods that one step of one workload creates or deletes.
     pub max_pods_per_step: usize,
+    /// Limits of the scheduler.
+    pub scheduler: crate::scheduler::Options,
+    /// Limits and delays of what is decided about nodes.
+    pub node_lifecycle: crate::node_lifecycle::Options,
+    /// Limits of what writes endpoints.
+    pub endpoints: crate::endpoints::Options,
 }
 
 impl Options {
@@ -33,6 +39,9 @@ impl Options {
             controller: ControllerOptions::default(),
             events: EventOptions::default(),
             max_pods_per_step: 500,
+            scheduler: crate::scheduler::Options::default(),
+            node_lifecycle: crate::node_lifecycle::Options::default(),
+            endpoints: crate::endpoints::Options::default(),
         }
     }
 }

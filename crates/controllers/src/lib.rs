@@ -4,14 +4,17 @@
 mod context;
 mod daemonset;
 mod deployment;
+pub mod endpoints;
 mod garbage;
 mod job;
 mod meta;
 mod namespaces;
+pub mod node_lifecycle;
 mod pod_control;
 mod pods;
 mod replicaset;
 mod scale;
+pub mod scheduler;
 mod service_accounts;
 mod template;
 
@@ -33,5 +36,11 @@ pub fn run(client: &Client, options: Options, tasks: &mut TaskSet) {
     deployment::start(&context, tasks);
     daemonset::start(&context, tasks);
     job::start(&context, tasks);
+    let (informers, options) = (&context.informers, &context.options);
+    let events = context.recorder("default-scheduler", tasks);
+    scheduler::spawn(&context.client, informers, events, options.scheduler, tasks);
+    let events = context.recorder("node-controller", tasks);
+    node_lifecycle::spawn(&context.client, informers, events, options.node_lifecycle, tasks);
+    endpoints::spawn(&context.client, informers, options.endpoints, tasks);
     context.informers.start(tasks);
 }
