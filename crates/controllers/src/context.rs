@@ -20,9 +20,9 @@ pub struct Options {
     pub max_pods_per_step: usize,
     /// Limits of the scheduler.
     pub scheduler: crate::scheduler::Options,
-    /// Graces and limits of the node lifecycle.
+    /// Limits and delays of what is decided about nodes.
     pub node_lifecycle: crate::node_lifecycle::Options,
-    /// Limits of the endpoints of Services.
+    /// Limits of what writes endpoints.
     pub endpoints: crate::endpoints::Options,
 }
 

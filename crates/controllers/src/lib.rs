@@ -38,9 +38,10 @@ pub fn run(client: &Client, informers: &Arc<Informers>, options: Options, tasks:
     deployment::start(&context, tasks);
     daemonset::start(&context, tasks);
     job::start(&context, tasks);
+    let (informers, options) = (&context.informers, &context.options);
     let events = context.recorder("default-scheduler", tasks);
-    scheduler::spawn(client, informers, events, context.options.scheduler, tasks);
+    scheduler::spawn(&context.client, informers, events, options.scheduler, tasks);
     let events = context.recorder("node-controller", tasks);
-    node_lifecycle::spawn(client, informers, events, context.options.node_lifecycle, tasks);
-    endpoints::spawn(client, informers, context.options.endpoints, tasks);
+    node_lifecycle::spawn(&context.client, informers, events, options.node_lifecycle, tasks);
+    endpoints::spawn(&context.client, informers, options.endpoints, tasks);
 }

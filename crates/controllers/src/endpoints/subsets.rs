@@ -78,7 +78,8 @@ pub fn endpoints(service: &Service, pods: &[impl AsRef<Pod>], known: Option<&End
 /// Joins the ports that have the same addresses with the same readiness.
 fn repacked(groups: BTreeMap<Vec<Port>, BTreeMap<String, (EndpointAddress, bool)>>) -> Vec<EndpointSubset> {
     type Key = Vec<(String, Option<String>, bool)>;
-    let mut joined: BTreeMap<Key, (BTreeSet<Port>, Vec<(EndpointAddress, bool)>)> = BTreeMap::new();
+    type Joined = (BTreeSet<Port>, Vec<(EndpointAddress, bool)>);
+    let mut joined: BTreeMap<Key, Joined> = BTreeMap::new();
     for (ports, by_ip) in groups {
         let key = by_ip.iter().map(|(ip, (address, ready))| {
             (ip.clone(), address.target_ref.as_ref().and_then(|pod| pod.uid.clone()), *ready)
