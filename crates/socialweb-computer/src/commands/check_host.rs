@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 /// Runs the command. Fails when something is missing without which no node can start.
 pub(crate) async fn run(paths: &Paths, output: Format, machines: MachineOptions) -> Result<ExitCode> {
-    let findings = microvm::check_host(&serve::host_options(paths, &machines)?).await;
+    let findings = microvm::check_host(&serve::host_options(paths, &machines)?);
     let value: Vec<_> = findings
         .iter()
         .map(|finding| {

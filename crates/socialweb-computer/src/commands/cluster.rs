@@ -133,7 +133,9 @@ fn rows(clusters: &[Cluster]) -> String {
             cluster.metadata.name.clone().unwrap_or_default(),
             format!("{:?}", cluster.status.phase),
             cluster.status.nodes.unwrap_or(0).to_string(),
-            created.map_or_else(String::new, |time| apimachinery::table::human_duration(now.duration_since(time.0))),
+            created.map_or_else(String::new, |time| {
+                apimachinery::table::human_duration(now.duration_since(time.0).unsigned_abs())
+            }),
         ]
     };
     table(&["NAME", "PHASE", "NODES", "AGE"], &clusters.iter().map(row).collect::<Vec<_>>())

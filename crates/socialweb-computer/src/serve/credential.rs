@@ -9,7 +9,7 @@ use apiserver::request::RequestContext;
 use async_trait::async_trait;
 use bytes::Bytes;
 use controller_runtime::{Body, LogicalClusters};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full};
 use runtime::{BackoffOptions, TaskPolicy, TaskSet, error_chain};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -78,13 +78,9 @@ impl ConnectHandler for Kubeconfig {
         let (Some(logical), Some(url)) =
             (object["status"]["logicalCluster"].as_str(), object["status"]["url"].as_str())
         else {
-            return Err(ApiError::conflict_message(&format!("cluster {name:?} is not Ready yet; try again")));
+            return Err(ApiError::unavailable(format!("cluster {name:?} is not Ready yet; try again")));
         };
-        let body = Limited::new(request.into_body(), MAX_BODY)
-            .collect()
-            .await
-            .map_err(|error| ApiError::bad_request(error.to_string()))?
-            .to_bytes();
+        let body = read(request.into_body()).await?;
         let seconds = lifetime(&body)?;
         let groups = [apimachinery::auth::GROUP_MASTERS.to_owned()];
         let credential = self
@@ -111,6 +107,19 @@ impl ConnectHandler for Kubeconfig {
             .body(body)
             .map_err(|error| ApiError::internal(error.to_string()))
     }
+}
+
+/// A small body, whole.
+async fn read(mut body: Body) -> Result<Vec<u8>, ApiError> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| ApiError::bad_request(error.to_string()))?;
+        bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| &data[..]));
+        if bytes.len() > MAX_BODY {
+            return Err(ApiError::too_large(MAX_BODY));
+        }
+    }
+    Ok(bytes)
 }
 
 /// The lifetime that a request asks for, seconds.

@@ -130,7 +130,7 @@ async fn build_server(store: Embedded, address: SocketAddr, options: &ServeOptio
         .connect(pods(), "exec", streams::exec(&hub))
         .connect(pods(), "attach", streams::attach(&hub))
         .connect(pods(), "portforward", streams::port_forward(&hub))
-        .node_tunnel(hub)
+        .node_tunnel(Arc::new(hub))
         .build())
 }
 
