@@ -62,5 +62,5 @@ async fn a_machine_survives_kill_9_of_its_provider() {
     let provider = HostProvider::open(host::options(&state_dir)).await.unwrap();
     assert!(matches!(provider.observe(&machine).await, MachineState::Unknown { .. }));
     provider.release(&machine).await.unwrap();
-    assert_eq!(host::processes(&state_dir), [], "nothing runs");
+    assert!(host::processes(&state_dir).is_empty(), "nothing runs");
 }
