@@ -129,7 +129,7 @@ async fn work(options: AgentOptions) -> Result<std::convert::Infallible, BoxErro
 
     let views = Views::default();
     let streams = Streams { runtime: runtime.clone(), views: views.clone(), log_root: log_root.clone() };
-    tasks.spawn(named("tunnel", { tunnel::run(config.clone(), transport.clone(), streams, TunnelOptions::default()) }));
+    tasks.spawn(named("tunnel", tunnel::run(config.clone(), transport.clone(), streams, TunnelOptions::default())));
     tasks.spawn(named("certificate", async move { transport.keep_valid(options.renew_retry).await }));
     let networks = Arc::new(PodNetworks::new(pods, "/run/netns"));
     let context = Context {

@@ -59,10 +59,10 @@ impl TunnelHub {
         let wait = async {
             loop {
                 let arrived = self.arrived.notified();
-                if let Some(sender) = self.tunnels().get(key).map(|tunnel| tunnel.sender.clone()) {
-                    if !sender.is_closed() {
-                        return sender;
-                    }
+                if let Some(sender) = self.tunnels().get(key).map(|tunnel| tunnel.sender.clone())
+                    && !sender.is_closed()
+                {
+                    return sender;
                 }
                 arrived.await;
             }

@@ -169,10 +169,7 @@ impl Destination {
     /// One connection to a port.
     async fn forward(&self, data: SpdyStream, error: SpdyStream) {
         let output = data.output();
-        let said = match self.join(data).await {
-            Ok(()) => None,
-            Err(why) => Some(why),
-        };
+        let said = self.join(data).await.err();
         output.finish().await;
         let errors = error.output();
         if let Some(why) = said {
@@ -194,10 +191,10 @@ impl Destination {
             .map_err(ApiError::internal)?;
         let mut answer = self.hub.send(&self.cluster, &self.node, request).await?.into_body();
         while let Some(frame) = answer.frame().await {
-            if let Ok(bytes) = frame.map_err(ApiError::internal)?.into_data() {
-                if !output.send(bytes).await {
-                    break;
-                }
+            if let Ok(bytes) = frame.map_err(ApiError::internal)?.into_data()
+                && !output.send(bytes).await
+            {
+                break;
             }
         }
         Ok(())
