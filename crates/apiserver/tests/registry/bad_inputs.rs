@@ -110,7 +110,10 @@ async fn oversized_bodies() {
     let mut big = config_map("x");
     big["data"]["k"] = "x".repeat(1000).into();
     for line in [format!("create {MAPS}"), format!("update {MAPS}/x")] {
-        assert_eq!(h.call("a", &line, big.clone()).await.refused(413, "RequestEntityTooLarge"), "limit is 1000");
+        assert_eq!(
+            h.call("a", &line, big.clone()).await.refused(413, "RequestEntityTooLarge"),
+            "Request entity too large: limit is 1000"
+        );
     }
     h.patch("a", &format!("{MAPS}/kube-root-ca.crt"), "merge", big).await.refused(413, "RequestEntityTooLarge");
 }
@@ -144,13 +147,9 @@ async fn bad_patches() {
     h.call("root", &format!("create {custom}"), json!({"metadata": {"name": "x"}, "spec": {}})).await.expect(201);
     let strategic = h.patch("root", &format!("{custom}/x"), "strategic", json!({})).await;
     strategic.refused(415, "UnsupportedMediaType");
-    let strict = h.send(
-        "a",
-        &format!("patch {MAPS}/x?fieldValidation=Strict"),
-        &[("content-type", "application/merge-patch+json")],
-        "{\"nonsense\":1}",
-    );
-    strict.await.refused(400, "BadRequest");
+    let line = format!("patch {MAPS}/x?fieldValidation=Strict");
+    let strict = h.send("a", &line, &[("content-type", "application/merge-patch+json")], "{\"nonsense\":1}").await;
+    strict.refused(400, "BadRequest");
     let read = h.call("a", &format!("get {MAPS}/x"), Value::Null).await.expect(200);
     assert_eq!(read["data"], json!({"k": "v"}));
     assert!(version(&read).parse::<u64>().unwrap() <= before.0);

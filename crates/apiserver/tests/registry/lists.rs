@@ -95,12 +95,8 @@ async fn parts_are_of_one_revision() {
             let (found, versions) = parts(&h, cluster, MAPS, limit).await;
             assert_eq!(found, expected, "page {page_entries} limit {limit}");
             assert!(versions.iter().all(|version| *version == versions[0]), "{versions:?}");
-            let wipe = h.call(
-                cluster,
-                &format!("deletecollection {MAPS}?fieldSelector=metadata.name!=kube-root-ca.crt"),
-                Value::Null,
-            );
-            wipe.await.expect(200);
+            let wipe = format!("deletecollection {MAPS}?fieldSelector=metadata.name!=kube-root-ca.crt");
+            h.call(cluster, &wipe, Value::Null).await.expect(200);
         }
     }
 }
