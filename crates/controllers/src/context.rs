@@ -1,7 +1,7 @@
 //! What every controller is started with.
 
 use apimachinery::definition::ResourceDefinition;
-use controller_runtime::{Client, ControllerOptions, EventOptions, EventRecorder, InformerOptions, Informers};
+use controller_runtime::{Client, ControllerOptions, EventOptions, EventRecorder, Informers};
 use runtime::TaskSet;
 use std::sync::Arc;
 
@@ -12,8 +12,6 @@ pub struct Options {
     pub definitions: Arc<[ResourceDefinition]>,
     /// The serving certificate authority, PEM, which every namespace gets as `kube-root-ca.crt`.
     pub root_ca_pem: String,
-    /// Limits of each informer.
-    pub informers: InformerOptions,
     /// Limits of each controller.
     pub controller: ControllerOptions,
     /// Limits of each event recorder.
@@ -35,7 +33,6 @@ impl Options {
         Self {
             definitions: definitions.into(),
             root_ca_pem: root_ca_pem.into(),
-            informers: InformerOptions::default(),
             controller: ControllerOptions::default(),
             events: EventOptions::default(),
             max_pods_per_step: 500,
@@ -58,13 +55,6 @@ pub struct Context {
 }
 
 impl Context {
-    /// Nothing is started yet.
-    #[must_use]
-    pub fn new(client: &Client, options: Options) -> Self {
-        let informers = Arc::new(Informers::new(client, options.informers));
-        Self { client: client.clone(), informers, options }
-    }
-
     /// A recorder of the events of one component.
     #[must_use]
     pub fn recorder(&self, component: &str, tasks: &mut TaskSet) -> EventRecorder {

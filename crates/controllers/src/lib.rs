@@ -20,14 +20,16 @@ mod template;
 
 pub use context::{Context, Options};
 
-use controller_runtime::Client;
+use controller_runtime::{Client, Informers};
 use runtime::TaskSet;
+use std::sync::Arc;
 
 /// Starts every controller. They stop on the set's shutdown signal.
 ///
 /// `client` acts as the controllers: it may list and watch every logical cluster and write in each.
-pub fn run(client: &Client, options: Options, tasks: &mut TaskSet) {
-    let context = Context::new(client, options);
+/// The caller starts `informers` once everyone has asked for theirs.
+pub fn run(client: &Client, informers: &Arc<Informers>, options: Options, tasks: &mut TaskSet) {
+    let context = Context { client: client.clone(), informers: informers.clone(), options };
     // First, because it says which kinds are kept without their contents.
     garbage::start(&context, tasks);
     namespaces::start(&context, tasks);
@@ -42,5 +44,4 @@ pub fn run(client: &Client, options: Options, tasks: &mut TaskSet) {
     let events = context.recorder("node-controller", tasks);
     node_lifecycle::spawn(&context.client, informers, events, options.node_lifecycle, tasks);
     endpoints::spawn(&context.client, informers, options.endpoints, tasks);
-    context.informers.start(tasks);
 }
