@@ -18,3 +18,5 @@ mod worker;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod worker_tests;
