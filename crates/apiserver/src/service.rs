@@ -14,7 +14,7 @@ use crate::request::{ClusterScope, NodePath, RequestContext, RequestInfo, Resour
 use crate::respond::{self, Holding};
 use crate::reviews::{self, Asker};
 use apimachinery::auth::{USER_ANONYMOUS, UserInfo};
-use apimachinery::definition::GroupResource;
+use apimachinery::definition::{GroupResource, ResourceDefinition};
 use apimachinery::status::ApiError;
 use bytes::Bytes;
 use controller_runtime::Body;
@@ -225,6 +225,11 @@ impl Service {
             return asker.answer(definition, &body).await;
         }
         if let Some(subresource) = &resource.subresource
+            && !serves(definition, subresource)
+        {
+            return Err(ApiError::no_such_path());
+        }
+        if let Some(subresource) = &resource.subresource
             && let Some(handler) = self.handlers.get(&(resource.group_resource(), subresource.clone()))
         {
             let connect = definition.subresources.connect.iter().find(|connect| connect.name == *subresource);
@@ -300,6 +305,16 @@ fn admit(identity: Option<Identity>, info: &RequestInfo) -> Result<UserInfo, Api
         (Some(identity), ClusterScope::One(cluster)) if identity.cluster == *cluster => Ok(identity.user),
         (Some(identity), ClusterScope::Every) => Err(refuse(&identity.user, &Attributes::of(info))),
         (None, ClusterScope::Every) | (Some(_), ClusterScope::One(_)) => Err(ApiError::unauthorized()),
+    }
+}
+
+/// Whether a subresource of a kind is served by anybody.
+fn serves(definition: &ResourceDefinition, subresource: &str) -> bool {
+    let known = &definition.subresources;
+    match subresource {
+        "status" => known.status,
+        "scale" => known.scale.is_some(),
+        other => known.connect.iter().any(|connect| connect.name == other),
     }
 }
 
