@@ -21,7 +21,7 @@ async fn a_machine_survives_kill_9_of_its_provider() {
         println!("{STARTED}");
         std::future::pending::<()>().await;
     }
-    let dir = test_support::tempdir();
+    let dir = host::State::new();
     let state_dir = dir.path().join("state");
     let name = "adoption::a_machine_survives_kill_9_of_its_provider";
     let mut command = Command::new(std::env::current_exe().unwrap());

@@ -79,10 +79,11 @@ fn is_host(host: &str) -> bool {
         Some((name, port)) if !port.contains(']') => (name, Some(port)),
         _ => (host, None),
     };
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let is_label = |label: &str| !label.is_empty() && label.bytes().all(plain);
     let name_is_valid = match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
         Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
-        None => !name.is_empty() && name.bytes().all(plain),
+        None => name.split('.').all(is_label),
     };
     name_is_valid && port.is_none_or(|port| port.parse::<u16>().is_ok())
 }

@@ -269,7 +269,8 @@ fn sizes_and_counts_are_bounded() {
     bomb.resize(bomb.len() + (64 << 20), b'a');
     assert!(try_with(&bounded(|o| o.max_unpacked_bytes = 1 << 20), &gzip(&bomb)).is_some());
     assert!(matches!(try_with(&ImageOptions::default(), &[0x28, 0xb5, 0x2f, 0xfd]), Some(Error::Malformed(_))));
-    assert!(try_with(&ImageOptions::default(), &gzip(&archive)[..200]).is_some());
+    let packed = gzip(&archive);
+    assert!(try_with(&ImageOptions::default(), &packed[..packed.len() / 2]).is_some());
 }
 
 #[test]
