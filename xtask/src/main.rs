@@ -1,6 +1,8 @@
 //! The project's own commands: `cargo xtask check | test | demo | bench`.
 
+mod artifacts;
 mod check;
+mod demo;
 mod host;
 mod layers;
 mod licences;
@@ -23,12 +25,18 @@ enum Command {
     Check,
     /// Set up what is missing, then run every check and every test
     Test(test::Options),
+    /// Set up what is missing, then run the story: from nothing to a running Pod and back to zero nodes
+    Demo(demo::Options),
+    /// Build or fetch what the demo and the end-to-end tests run, and print where it is
+    Artifacts,
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Check => check::run(),
         Command::Test(options) => test::run(&options),
+        Command::Demo(options) => demo::run(&options),
+        Command::Artifacts => artifacts::print(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

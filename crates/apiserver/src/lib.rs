@@ -21,6 +21,7 @@ mod respond;
 mod reviews;
 mod server;
 mod service;
+pub mod streams;
 mod tls;
 mod token_request;
 

@@ -1,7 +1,7 @@
 //! What every controller is started with.
 
 use apimachinery::definition::ResourceDefinition;
-use controller_runtime::{Client, ControllerOptions, EventOptions, EventRecorder, InformerOptions, Informers};
+use controller_runtime::{Client, ControllerOptions, EventOptions, EventRecorder, Informers};
 use runtime::TaskSet;
 use std::sync::Arc;
 
@@ -12,14 +12,18 @@ pub struct Options {
     pub definitions: Arc<[ResourceDefinition]>,
     /// The serving certificate authority, PEM, which every namespace gets as `kube-root-ca.crt`.
     pub root_ca_pem: String,
-    /// Limits of each informer.
-    pub informers: InformerOptions,
     /// Limits of each controller.
     pub controller: ControllerOptions,
     /// Limits of each event recorder.
     pub events: EventOptions,
     /// Pods that one step of one workload creates or deletes.
     pub max_pods_per_step: usize,
+    /// Limits of the scheduler.
+    pub scheduler: crate::scheduler::Options,
+    /// Limits and delays of what is decided about nodes.
+    pub node_lifecycle: crate::node_lifecycle::Options,
+    /// Limits of what writes endpoints.
+    pub endpoints: crate::endpoints::Options,
 }
 
 impl Options {
@@ -29,10 +33,12 @@ impl Options {
         Self {
             definitions: definitions.into(),
             root_ca_pem: root_ca_pem.into(),
-            informers: InformerOptions::default(),
             controller: ControllerOptions::default(),
             events: EventOptions::default(),
             max_pods_per_step: 500,
+            scheduler: crate::scheduler::Options::default(),
+            node_lifecycle: crate::node_lifecycle::Options::default(),
+            endpoints: crate::endpoints::Options::default(),
         }
     }
 }
@@ -49,13 +55,6 @@ pub struct Context {
 }
 
 impl Context {
-    /// Nothing is started yet.
-    #[must_use]
-    pub fn new(client: &Client, options: Options) -> Self {
-        let informers = Arc::new(Informers::new(client, options.informers));
-        Self { client: client.clone(), informers, options }
-    }
-
     /// A recorder of the events of one component.
     #[must_use]
     pub fn recorder(&self, component: &str, tasks: &mut TaskSet) -> EventRecorder {

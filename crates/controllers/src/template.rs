@@ -68,10 +68,13 @@ mod tests {
     fn the_hash_label_makes_no_difference() {
         let plain = template(json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c"}]}}));
         let mut labelled = plain.clone();
-        let labels = labelled.metadata.as_mut().and_then(|metadata| metadata.labels.as_mut()).unwrap();
-        labels.insert(HASH_LABEL.into(), "x".into());
+        let add = |to: &mut PodTemplateSpec, key: &str| {
+            let labels = to.metadata.as_mut().and_then(|metadata| metadata.labels.as_mut()).unwrap();
+            labels.insert(key.into(), "x".into());
+        };
+        add(&mut labelled, HASH_LABEL);
         assert!(same(&plain, &labelled));
-        labels.insert("more".into(), "x".into());
+        add(&mut labelled, "more");
         assert!(!same(&plain, &labelled));
         let other = template(json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "d"}]}}));
         assert!(!same(&plain, &other));

@@ -53,6 +53,8 @@ pub struct HostOptions {
     pub max_log_bytes: u64,
     /// How many initramfs images to keep.
     pub max_initramfs: usize,
+    /// How long to wait for another provider of the state directory to go.
+    pub open_timeout: Duration,
     /// How long one step of fetching the kernel may take.
     pub fetch_timeout: Duration,
     /// How long a boot with KVM may take before emulation is chosen.
@@ -89,6 +91,7 @@ impl HostOptions {
             min_free_cache_mib: 384,
             max_log_bytes: 1 << 20,
             max_initramfs: 4,
+            open_timeout: Duration::from_secs(20),
             fetch_timeout: Duration::from_secs(300),
             kvm_probe_timeout: Duration::from_secs(8),
             tcg_probe_timeout: Duration::from_secs(90),

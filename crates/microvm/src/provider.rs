@@ -8,16 +8,13 @@ use async_trait::async_trait;
 use compute_api::{Accepted, MachineId, MachineState, NodeExpiry, NodeProvider, NodeRequest, ProvisionError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::OnceCell;
 use tokio::task::AbortHandle;
-
-/// A provider that was just dropped may still end an operation.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Provides microVMs on this host. Dropping it leaves them running; a new one adopts them.
 #[derive(Debug)]
@@ -66,7 +63,7 @@ impl HostProvider {
     /// # Errors
     /// When the directory cannot be used or another process uses it.
     pub async fn open(options: HostOptions) -> Result<Self, Error> {
-        let (options, lock, machines) = blocking(move || open(options)).await??;
+        let Opened { options, lock, machines } = blocking(move || open(options)).await??;
         let options = Arc::new(options);
         let slots = machines.into_iter().map(|(id, machine)| {
             let slot = Slot::default();
@@ -242,7 +239,7 @@ async fn watch(machine: Arc<Machine>, options: Arc<HostOptions>) {
             MachineState::Running | MachineState::Unknown { .. } => options.running_interval,
         };
         if signal.is_none() {
-            signal = machine.end_signal().and_then(|fd| AsyncFd::register_with_interest(fd, Interest::READABLE).ok());
+            signal = machine.end_signal().and_then(readable);
         }
         match &signal {
             // It stays readable, so it is waited for once; the next look should say Lost.
@@ -254,7 +251,21 @@ async fn watch(machine: Arc<Machine>, options: Arc<HostOptions>) {
     }
 }
 
-fn open(mut options: HostOptions) -> Result<(HostOptions, File, Vec<(MachineId, Machine)>), Error> {
+/// A state directory that is held, and what was in it.
+struct Opened {
+    options: HostOptions,
+    lock: File,
+    machines: Vec<(MachineId, Machine)>,
+}
+
+/// Deprecated upstream because a type could change its descriptor while it is registered; an
+/// `OwnedFd` never does.
+#[allow(deprecated)]
+fn readable(fd: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(fd, Interest::READABLE).ok()
+}
+
+fn open(mut options: HostOptions) -> Result<Opened, Error> {
     files::make_dir(&options.state_dir)?;
     // Names of processes are made from it, so it must always be spelled the same.
     options.state_dir = fs::canonicalize(&options.state_dir).map_err(Error::file("resolve", &options.state_dir))?;
@@ -262,7 +273,8 @@ fn open(mut options: HostOptions) -> Result<(HostOptions, File, Vec<(MachineId, 
         // QEMU runs elsewhere.
         *path = std::path::absolute(&*path).map_err(Error::file("resolve", path))?;
     }
-    let Some(lock) = files::lock(&options.state_dir.join("host.lock"), LOCK_TIMEOUT)? else {
+    // A provider that was just dropped may still end an operation.
+    let Some(lock) = files::lock(&options.state_dir.join("host.lock"), options.open_timeout)? else {
         return Err(Error::InUse(options.state_dir));
     };
     let dir = options.machines_dir();
@@ -273,7 +285,7 @@ fn open(mut options: HostOptions) -> Result<(HostOptions, File, Vec<(MachineId, 
         (id, machine)
     };
     let machines = machine_ids(&dir)?.into_iter().map(adopt).collect();
-    Ok((options, lock, machines))
+    Ok(Opened { options, lock, machines })
 }
 
 fn machine_ids(dir: &Path) -> Result<BTreeSet<MachineId>, Error> {

@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use controller_runtime::{Body, BoxError, HttpOptions, HttpTransport, Transport};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use node_api::{BootConfig, JoinRequest, JoinResponse, JoinSecret, join_path};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -85,21 +85,21 @@ pub(crate) fn request(node: &str) -> Result<(String, JoinRequest), IdentityError
 pub(crate) async fn join(config: &BootConfig, secret: &JoinSecret) -> Result<Identity, IdentityError> {
     let mut options = HttpOptions::new(&config.server, &config.certificate_authority);
     options.token = Some(secret.token.clone());
-    exchange(config, &HttpTransport::new(options)?).await
+    exchange(config, HttpTransport::new(options)?.into()).await
 }
 
 /// Asks for a certificate with whatever credential the transport has.
-async fn exchange(config: &BootConfig, transport: &dyn Transport) -> Result<Identity, IdentityError> {
+async fn exchange(config: &BootConfig, transport: Arc<HttpTransport>) -> Result<Identity, IdentityError> {
     let (key, request) = request(&config.node_name)?;
     let body = serde_json::to_vec(&request).map_err(|error| IdentityError::Answer(error.to_string()))?;
     let request = http::Request::post(join_path(&config.cluster, &config.node_name))
         .header(http::header::CONTENT_TYPE, "application/json")
         .body(body.into())
         .map_err(|error| IdentityError::Answer(error.to_string()))?;
-    let unreachable = |source| IdentityError::Unreachable { server: config.server.clone(), source };
+    let unreachable = |source: BoxError| IdentityError::Unreachable { server: config.server.clone(), source };
     let response = transport.send(request).await.map_err(unreachable)?;
     let status = response.status();
-    let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await.map_err(unreachable)?.to_bytes();
+    let body = read(response.into_body()).await.map_err(unreachable)?;
     if !status.is_success() {
         let value: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
         let message = value["message"].as_str().unwrap_or("no reason given").to_owned();
@@ -107,6 +107,20 @@ async fn exchange(config: &BootConfig, transport: &dyn Transport) -> Result<Iden
     }
     let answer: JoinResponse = serde_json::from_slice(&body).map_err(|e| IdentityError::Answer(e.to_string()))?;
     Ok(Identity { certificate: answer.certificate, key })
+}
+
+/// Reads an answer, up to a bound.
+async fn read(mut body: Body) -> Result<bytes::Bytes, BoxError> {
+    let mut read = bytes::BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame?.into_data() {
+            if read.len() + data.len() > MAX_ANSWER {
+                return Err("the answer is too long".into());
+            }
+            read.extend_from_slice(&data);
+        }
+    }
+    Ok(read.freeze())
 }
 
 /// The transport with the node's present certificate.
@@ -139,7 +153,7 @@ impl NodeTransport {
 
     /// Gets another certificate and uses it from now on.
     async fn renew(&self) -> Result<(), IdentityError> {
-        let identity = exchange(&self.config, &*self.current()).await?;
+        let identity = exchange(&self.config, self.current()).await?;
         let transport = Arc::new(transport(&self.config, &identity)?);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = (transport, identity);
         Ok(())

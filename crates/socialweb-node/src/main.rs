@@ -1,1 +1,5 @@
-fn main() {}
+//! The node agent's program.
+
+fn main() -> std::process::ExitCode {
+    node::main()
+}

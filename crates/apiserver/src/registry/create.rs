@@ -74,7 +74,8 @@ impl Registry {
             if let Some(base) = &generate {
                 meta::of(&mut object).insert("name".into(), meta::generate_name(base).into());
             }
-            let object = self.prepare_create(kind, object)?;
+            let mut object = self.prepare_create(kind, object)?;
+            self.admit_create(record, kind, namespace, &mut object).await?;
             let name = meta::field(&object, "name").to_owned();
             let target = Target { record, kind, namespace, name: &name };
             match self.try_create(&target, object, dry_run, generate.is_some()).await? {

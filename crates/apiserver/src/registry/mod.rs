@@ -5,6 +5,7 @@
 //! the store when it is asked for.
 
 mod accept;
+mod admission;
 mod base;
 mod create;
 mod definitions;

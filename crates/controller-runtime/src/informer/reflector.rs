@@ -111,7 +111,7 @@ async fn follow<K: ApiResource>(
     let mut buffer = BytesMut::new();
     loop {
         let frame = match tokio::time::timeout_at(deadline, body.frame()).await {
-            Ok(Some(frame)) => frame.map_err(|source| broken(source))?,
+            Ok(Some(frame)) => frame.map_err(broken)?,
             Ok(None) => break,
             Err(_) => return Err(broken("the watch outlived its time".into())),
         };

@@ -28,7 +28,7 @@ fn image(joliet: bool, name: &[u8], rock_ridge: &[u8], content: &[u8]) -> Vec<u8
     record[10..14].copy_from_slice(&u32::try_from(content.len()).unwrap().to_le_bytes());
     record[32] = u8::try_from(name.len()).unwrap();
     record.extend_from_slice(name);
-    if name.len() % 2 == 0 {
+    if name.len().is_multiple_of(2) {
         record.push(0);
     }
     record.extend_from_slice(rock_ridge);

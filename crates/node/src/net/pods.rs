@@ -62,11 +62,6 @@ impl PodNetworks {
         Ok(bridge)
     }
 
-    /// Makes the bridge ahead of the first Pod.
-    pub(crate) fn prepare(&self) -> io::Result<()> {
-        self.bridge(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner)).map(drop)
-    }
-
     /// Makes a Pod's network. Blocking.
     pub(crate) fn add(&self, uid: &str) -> io::Result<PodNetwork> {
         let (bridge, gateway, network) = {
