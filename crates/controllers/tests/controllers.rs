@@ -1,6 +1,6 @@
 //! The controllers together, against an API server in memory; the tests play the nodes' part.
 
-use controller_runtime::{Client, DeleteOptions, FakeApi, ListOptions, Patch, Propagation};
+use controller_runtime::{Client, DeleteOptions, FakeApi, InformerOptions, Informers, ListOptions, Patch, Propagation};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, ServiceAccount};
@@ -20,7 +20,9 @@ impl Stack {
         let client = Client::new(api, "one");
         let mut tasks = TaskSet::new(Shutdown::new());
         let options = controllers::Options::new(apimachinery::builtin::definitions(), "the authority");
-        controllers::run(&client, options, &mut tasks);
+        let informers = Arc::new(Informers::new(&client, InformerOptions::default()));
+        controllers::run(&client, &informers, options, &mut tasks);
+        informers.start(&mut tasks);
         Self { client, tasks }
     }
 
@@ -112,7 +114,10 @@ async fn a_deployment_rolls_out_rolls_on_rolls_back_and_goes_with_everything() {
     });
     assert_eq!(client.list::<ReplicaSet>("default", &ListOptions::default()).await.unwrap().len(), 2);
     client.patch::<Deployment>("default", "web", &Patch::Merge(json!({"spec": {"replicas": 1}}))).await.unwrap();
-    eventually!("scaled down", complete(&deployment().await, 1) && stack.pods().await.len() == 1);
+    eventually!("scaled down", {
+        stack.play("Running").await;
+        complete(&deployment().await, 1) && stack.pods().await.len() == 1
+    });
 
     let options = DeleteOptions::default().with_propagation(Propagation::Foreground);
     client.delete::<Deployment>("default", "web", &options).await.unwrap();
@@ -152,7 +157,9 @@ async fn a_daemon_set_follows_the_nodes() {
     set["spec"].as_object_mut().unwrap().remove("replicas");
     stack.create::<DaemonSet>(set).await;
     for name in ["n1", "n2"] {
-        stack.create::<Node>(json!({"metadata": {"name": name}})).await;
+        let heartbeat = jiff::Timestamp::now();
+        let ready = json!({"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat});
+        stack.create::<Node>(json!({"metadata": {"name": name}, "status": {"conditions": [ready]}})).await;
     }
     eventually!("one Pod on each", {
         stack.play("Running").await;

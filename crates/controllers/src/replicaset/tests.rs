@@ -41,8 +41,8 @@ fn the_least_useful_pods_go_first() {
         pod("ready", "Running", "n1", true),
         pod("crowded", "Running", "n2", true),
         pod("crowded-2", "Running", "n2", true),
-        pod("unready", "Running", "n1", false),
-        pod("pending", "Pending", "n1", false),
+        pod("unready", "Running", "n3", false),
+        pod("pending", "Pending", "n4", false),
         pod("unassigned", "Pending", "", false),
     ];
     let Step::Delete(gone) = decide(&set(2, 0), &pods, 500) else { panic!("too many") };
