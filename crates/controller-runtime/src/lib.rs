@@ -14,6 +14,8 @@
 mod client;
 mod controller;
 mod events;
+#[cfg(feature = "test-util")]
+mod fake;
 mod http_transport;
 mod informer;
 mod key;
@@ -27,6 +29,8 @@ pub use client::{
 };
 pub use controller::{Action, Controller, ControllerOptions, Reconciler};
 pub use events::{EventOptions, EventRecorder, EventType, Note, reference};
+#[cfg(feature = "test-util")]
+pub use fake::FakeApi;
 pub use http_transport::{HttpOptions, HttpTransport, HttpTransportError};
 pub use informer::{Change, Indexer, Informer, InformerOptions, Informers, OWNER_INDEX, Store};
 pub use key::{CLUSTER_ANNOTATION, ObjectKey};

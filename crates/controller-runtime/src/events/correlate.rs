@@ -109,6 +109,12 @@ impl Correlator {
         Decision::Create { name }
     }
 
+    /// The larger of how many events and how many objects are remembered.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.seen.len().max(self.buckets.len())
+    }
+
     /// Forgets an event that could not be written.
     pub(super) fn forget(&mut self, note: &Note) {
         self.seen.remove(&same(note, about(note)));
