@@ -1,5 +1,7 @@
 //! The controllers together, against an API server in memory; the tests play the nodes' part.
 
+#![allow(clippy::unwrap_used, reason = "a test stops where something is missing")]
+
 use controller_runtime::{Client, DeleteOptions, FakeApi, InformerOptions, Informers, ListOptions, Patch, Propagation};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
