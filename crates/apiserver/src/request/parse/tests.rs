@@ -10,6 +10,7 @@ fn info(method: &str, uri: &str) -> RequestInfo {
 #[test]
 fn resources() {
     // method, uri, verb, group, namespace, resource, name, subresource
+    #[allow(clippy::type_complexity, reason = "the columns of a table")]
     let table: &[(&str, &str, &str, &str, Option<&str>, &str, Option<&str>, Option<&str>)] = &[
         ("GET", "/api/v1/pods", "list", "", None, "pods", None, None),
         ("GET", "/api/v1/pods?watch=true", "watch", "", None, "pods", None, None),
