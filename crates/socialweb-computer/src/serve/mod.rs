@@ -47,7 +47,7 @@ pub(crate) fn host_options(paths: &Paths, machines: &MachineOptions) -> Result<H
         Some(agent) => std::path::absolute(agent)?,
         None => std::env::current_exe().context("cannot tell where this program is")?.with_file_name("socialweb-node"),
     };
-    let mut options = HostOptions::new(paths.state()?.join("machines"), paths.cache()?, agent);
+    let mut options = HostOptions::new(paths.state()?, paths.cache()?, agent);
     options.image_archives = machines.images.iter().map(std::path::absolute).collect::<Result<_, _>>()?;
     Ok(options)
 }

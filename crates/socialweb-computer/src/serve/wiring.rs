@@ -15,11 +15,14 @@ use microvm::{HostOptions, HostProvider};
 use runtime::{BackoffOptions, Shutdown, TaskPolicy, TaskSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 use store::Embedded;
 use tokio::net::TcpListener;
 
 /// The host as a guest on QEMU's user network reaches it.
 const HOST_FROM_GUEST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+/// Watches and tunnels never end by themselves, so waiting longer for them gains nothing.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 const KUBERNETES_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 const DNS_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
 
@@ -95,7 +98,7 @@ pub(super) async fn start(
 }
 
 async fn build_server(store: Embedded, address: SocketAddr, options: &ServeOptions) -> Result<apiserver::Server> {
-    let mut server_options = apiserver::Options::default();
+    let mut server_options = apiserver::Options { shutdown_grace: SHUTDOWN_GRACE, ..apiserver::Options::default() };
     server_options.serving_addresses.push(HOST_FROM_GUEST.into());
     server_options.serving_addresses.push(KUBERNETES_SERVICE.into());
     if !address.ip().is_unspecified() {
