@@ -62,7 +62,7 @@ pub(crate) async fn check(
     if missing.is_empty() {
         return Ok(());
     }
-    let listed: Vec<String> = missing.iter().map(|rule| words(rule)).collect();
+    let listed: Vec<String> = missing.iter().map(words).collect();
     let why = format!(
         "user {:?} (groups={:?}) is attempting to grant RBAC permissions not currently held:\n{}",
         user.name,
