@@ -1,6 +1,7 @@
 //! The project's own commands: `cargo xtask check | test | demo | bench`.
 
 mod artifacts;
+mod bench;
 mod check;
 mod demo;
 mod host;
@@ -27,6 +28,8 @@ enum Command {
     Test(test::Options),
     /// Set up what is missing, then run the story: from nothing to a running Pod and back to zero nodes
     Demo(demo::Options),
+    /// Measure what the specification promises: `cargo xtask bench density`
+    Bench(bench::Options),
     /// Build or fetch what the demo and the end-to-end tests run, and print where it is
     Artifacts,
 }
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Command::Check => check::run(),
         Command::Test(options) => test::run(&options),
         Command::Demo(options) => demo::run(&options),
+        Command::Bench(options) => bench::run(&options),
         Command::Artifacts => artifacts::print(),
     };
     match result {

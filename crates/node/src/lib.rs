@@ -1,6 +1,7 @@
 //! The node agent: process 1 of a machine, its container runtime, its Pod network, and everything
 //! that a Kubernetes node does for its cluster.
 
+mod agent;
 mod boot;
 pub mod container;
 mod events;
@@ -29,7 +30,8 @@ pub fn main() -> ExitCode {
         Some((command, _)) if command == "agent" => {
             // A log that cannot be set up must not keep the node from working.
             let _ = runtime::logging::init(runtime::logging::Format::Human, &runtime::logging::filter_from_env(None));
-            boot::console::fatal("this build has no image store");
+            let error = agent::run();
+            boot::console::fatal(&runtime::error_chain(&*error).to_string());
             ExitCode::from(u8::try_from(EXIT_FATAL).unwrap_or(1))
         }
         _ if std::process::id() == 1 => {

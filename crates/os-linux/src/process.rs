@@ -139,7 +139,7 @@ impl AsFd for Process {
 }
 
 /// Starts `command` in a session of its own, so that neither a terminal's hang-up nor the end of
-/// this process reaches it. The caller sets standard input, output and error to files, never pipes.
+/// this process reaches it, and with no descriptor but the standard three. The caller sets standard input, output and error to files, never pipes.
 ///
 /// # Errors
 /// When the program cannot be started.
@@ -149,10 +149,11 @@ pub fn spawn_detached(command: &mut Command, options: DetachedOptions) -> io::Re
         rustix::process::setsid()?;
         let limit = rustix::process::Rlimit { current: Some(limit), maximum: Some(limit) };
         rustix::process::setrlimit(rustix::process::Resource::Fsize, limit)?;
-        ignore_signal(libc::SIGXFSZ)
+        ignore_signal(libc::SIGXFSZ)?;
+        close_others_on_exec()
     };
     // SAFETY: the closure runs between fork and exec. It makes only the system calls setsid,
-    // prlimit and sigaction, allocates nothing and takes no lock.
+    // prlimit, sigaction and close_range, allocates nothing and takes no lock.
     #[allow(unsafe_code)]
     unsafe {
         command.pre_exec(prepare);
@@ -174,6 +175,15 @@ fn ignore_signal(signal: i32) -> io::Result<()> {
     #[allow(unsafe_code)]
     let previous = unsafe { libc::signal(signal, libc::SIG_IGN) };
     if previous == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Whatever this process was itself started with, such as a lock of its parent's, must not live as
+/// long as the detached one.
+fn close_others_on_exec() -> io::Result<()> {
+    // SAFETY: it only marks descriptors of the calling process, a forked child about to exec.
+    #[allow(unsafe_code)]
+    let result = unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// When a process started, or `None` when there is none or only its zombie.

@@ -31,7 +31,7 @@ impl Deref for Kind {
 }
 
 impl Kind {
-    fn new(definition: ResourceDefinition) -> Self {
+    pub(super) fn new(definition: ResourceDefinition) -> Self {
         let resource = definition.group_resource();
         let fields =
             definition.selectable_fields.iter().map(|path| (path.clone(), absent(&definition.schema, path))).collect();

@@ -3,12 +3,13 @@
 use super::definitions::Kind;
 use super::meta;
 use super::query::FieldValidation;
+use super::value::CLUSTER_ANNOTATION;
 use super::{Call, Registry};
 use apimachinery::parse;
 use apimachinery::status::ApiError;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Bytes of a body that an error shows.
 const SHOWN_BYTES: usize = 30;
@@ -114,8 +115,7 @@ pub(super) fn admit(
     }
     object["apiVersion"] = api_version.into();
     object["kind"] = gvk.kind.as_str().into();
-    // Makes metadata an object.
-    meta::of(&mut object);
+    strip_cluster(meta::of(&mut object));
     let mut warnings = Vec::new();
     if validation != FieldValidation::Ignore {
         let unknown = kind.schema.unknown_fields(&object);
@@ -130,6 +130,16 @@ pub(super) fn admit(
     }
     kind.schema.prune(&mut object);
     Ok(Input { object, warnings })
+}
+
+/// Removes the annotation of reads of every cluster, which controllers send back.
+fn strip_cluster(metadata: &mut Map<String, Value>) {
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut)
+        && annotations.remove(CLUSTER_ANNOTATION).is_some()
+        && annotations.is_empty()
+    {
+        metadata.remove("annotations");
+    }
 }
 
 impl Registry {

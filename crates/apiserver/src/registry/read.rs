@@ -201,7 +201,7 @@ impl Registry {
             at = Some(revision);
             let more = read.more;
             let last = read.entries.last().map(|entry| entry.key.clone());
-            for item in self.merge(kind, read.entries, &mut base, !more)? {
+            for item in Self::merge(kind, read.entries, &mut base, !more)? {
                 if !item.place().is_some_and(|place| selection.matches(place, &item.object)) {
                     continue;
                 }
@@ -239,21 +239,16 @@ impl Registry {
 
     /// Merges stored entries with the base objects up to the last entry, or all when this is the
     /// end. What is stored wins over the base.
-    fn merge(
-        &self,
-        kind: &Kind,
-        entries: Vec<Entry>,
-        base: &mut VecDeque<Item>,
-        end: bool,
-    ) -> Result<Vec<Item>, ApiError> {
+    fn merge(kind: &Kind, entries: Vec<Entry>, base: &mut VecDeque<Item>, end: bool) -> Result<Vec<Item>, ApiError> {
         let mut items = Vec::with_capacity(entries.len());
         for entry in entries {
             let Some(key) = entry.key.strip_prefix(kind.prefix().as_bytes()) else { continue };
             let key = String::from_utf8_lossy(key).into_owned();
-            while let Some(item) = base.pop_front_if(|item| item.key < key) {
-                items.push(item);
+            let before = base.iter().take_while(|item| item.key < key).count();
+            items.extend(base.drain(..before));
+            if base.front().is_some_and(|item| item.key == key) {
+                base.pop_front();
             }
-            let _overridden = base.pop_front_if(|item| item.key == key);
             if let Some(object) = Stored::decode(&entry.value)?.object() {
                 items.push(Item { object, revision: entry.modified, key });
             }

@@ -123,7 +123,7 @@ fn expect(object: &Value, api_version: &str, kind: &str) -> Result<(), ApiError>
 /// Says that a Pod has a node.
 fn set_scheduled(pod: &mut Value) {
     let condition = json!({
-        "type": "PodScheduled", "status": "True", "lastProbeTime": null,
+        "type": "PodScheduled", "status": "True",
         "lastTransitionTime": meta::rfc3339(meta::now()),
     });
     let status = meta::section(pod, "status");

@@ -95,6 +95,9 @@ impl Registry {
             metadata.remove(field);
         }
         meta::set(metadata, "resourceVersion", old["metadata"].get("resourceVersion").cloned());
+        if kind.is_built_in() {
+            kind.schema.drop_nulls(&mut new);
+        }
         kind.schema.apply_defaults(&mut new);
         if let Some(default) = kind.rules.default {
             default(&mut new);

@@ -137,14 +137,11 @@ fn initial_events(info: &RequestInfo) -> Result<Option<bool>, ApiError> {
 }
 
 fn lifetime(info: &RequestInfo, default: Duration) -> Result<Duration, ApiError> {
-    match query::given(info, "timeoutSeconds") {
-        Some(text) => {
-            let seconds: u64 = text.parse().map_err(|_| query::not_a_number("timeoutSeconds", text))?;
-            if seconds > 0 {
-                return Ok(Duration::from_secs(seconds.min(MAX_LIFETIME)));
-            }
+    if let Some(text) = query::given(info, "timeoutSeconds") {
+        let seconds: u64 = text.parse().map_err(|_| query::not_a_number("timeoutSeconds", text))?;
+        if seconds > 0 {
+            return Ok(Duration::from_secs(seconds.min(MAX_LIFETIME)));
         }
-        None => {}
     }
     let spread = meta::random() % 1000;
     Ok(default + default.mul_f64(f64::from(u32::try_from(spread).unwrap_or(0)) / 1000.0))

@@ -65,7 +65,7 @@ pub(crate) fn claim(claim: &NodeClaim) -> scale::Claim {
         _ if claim.metadata.deletion_timestamp.is_some() => ClaimState::Releasing,
         NodeClaimPhase::Pending | NodeClaimPhase::Provisioning => ClaimState::Coming,
         NodeClaimPhase::Joined => ClaimState::Joined,
-        NodeClaimPhase::Failed if claim.status.declined => ClaimState::Declined,
+        NodeClaimPhase::Failed if claim.status.declined || !has_joined(claim) => ClaimState::Declined,
         NodeClaimPhase::Failed => ClaimState::Failed,
         NodeClaimPhase::Releasing => ClaimState::Releasing,
     };
@@ -77,6 +77,10 @@ pub(crate) fn claim(claim: &NodeClaim) -> scale::Claim {
         message: claim.status.message.clone().unwrap_or_default(),
         expiry: claim.status.node_expiry.map(|at| if at == 0 { NodeExpiry::Unlimited } else { NodeExpiry::At(at) }),
     }
+}
+
+fn has_joined(claim: &NodeClaim) -> bool {
+    claim.status.conditions.iter().any(|condition| condition.type_ == "Joined" && condition.status == "True")
 }
 
 pub(super) fn deployment(object: &Deployment) -> scale::Workload {

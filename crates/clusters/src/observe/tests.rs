@@ -1,7 +1,7 @@
 //! From Kubernetes objects to the observation, as tables.
 
 use super::convert::{self, Chain};
-use crate::scale::{Resources, WorkloadKey, WorkloadKind};
+use crate::scale::{ClaimState, Resources, WorkloadKey, WorkloadKind};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -109,4 +109,17 @@ fn a_changed_spec_has_another_hash() {
     let hash = |replicas| convert::deployment(&with(replicas)).spec_hash;
     assert_eq!(hash(1), hash(1));
     assert_ne!(hash(1), hash(2));
+}
+
+#[test]
+fn a_machine_that_never_joined_backs_off_and_a_lost_one_does_not() {
+    let claim = |status: Value| {
+        let spec = json!({"clusterName": "c", "logicalCluster": "l", "nodeName": "n", "podCidr": "10.244.7.0/24", "cpus": 1, "memoryMiB": 512});
+        convert::claim(&object(json!({"apiVersion": "", "kind": "", "metadata": {}, "spec": spec, "status": status})))
+    };
+    let joined = json!([{"type": "Joined", "status": "True", "reason": "", "message": "", "lastTransitionTime": "1970-01-01T00:01:00Z"}]);
+    assert_eq!(claim(json!({"phase": "Failed"})).state, ClaimState::Declined);
+    assert_eq!(claim(json!({"phase": "Failed", "conditions": joined})).state, ClaimState::Failed);
+    assert_eq!(claim(json!({"phase": "Failed", "declined": true, "conditions": joined})).state, ClaimState::Declined);
+    assert_eq!(claim(json!({"phase": "Provisioning"})).pod_range, Some(7));
 }

@@ -124,10 +124,10 @@ pub fn decide(seen: &Observation, state: &State, baseline: &Baseline, now: i64, 
         if let Some(claim) = declined.filter(|_| target > 0) {
             let before = state.backoff;
             next.backoff = Some(Backoff::after_decline(before, now, options.backoff_base, options.backoff_cap));
-            let reason = format!("the provider declined: {}", claim.message);
+            let reason = format!("no machine came: {}", claim.message);
             return decision(Action::GiveUp(ended), next, target, None, reason);
         }
-        return decision(Action::GiveUp(ended), next, target, None, "a machine failed or was lost".to_owned());
+        return decision(Action::GiveUp(ended), next, target, None, "a machine was lost".to_owned());
     }
     // A node is counted by the cluster that has it; a claim counts only until its node appears.
     let coming = seen
@@ -146,7 +146,7 @@ pub fn decide(seen: &Observation, state: &State, baseline: &Baseline, now: i64, 
     if count < target {
         next.node_idle_since.clear();
         if let Some(wait) = next.backoff.filter(|wait| now < wait.until) {
-            let reason = format!("backing off after {} declines in a row", wait.declines);
+            let reason = format!("no machine came {} times in a row; waiting before asking again", wait.declines);
             return decision(Action::Nothing, next, target, Some(wait.until), reason);
         }
         let reason = format!("work asks for {target} nodes, {count} are there or coming");

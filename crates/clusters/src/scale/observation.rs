@@ -36,9 +36,9 @@ pub enum ClaimState {
     Coming,
     /// Its node has joined.
     Joined,
-    /// The provider declined it.
+    /// The provider declined it, or its machine never came: asking again at once would only loop.
     Declined,
-    /// Its machine failed or was lost.
+    /// Its machine was lost after it had joined.
     Failed,
     /// Being deleted.
     Releasing,

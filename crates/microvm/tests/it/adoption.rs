@@ -21,7 +21,7 @@ async fn a_machine_survives_kill_9_of_its_provider() {
         println!("{STARTED}");
         std::future::pending::<()>().await;
     }
-    let dir = test_support::tempdir();
+    let dir = host::State::new();
     let state_dir = dir.path().join("state");
     let name = "adoption::a_machine_survives_kill_9_of_its_provider";
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -35,7 +35,7 @@ async fn a_machine_survives_kill_9_of_its_provider() {
     let pids = host::processes(&state_dir);
     assert_eq!(pids.len(), 1, "the machine runs on");
     let provider = HostProvider::open(host::options(&state_dir)).await.unwrap();
-    assert_eq!(provider.list().await.unwrap(), [machine.clone()]);
+    assert_eq!(provider.list().await.unwrap(), std::slice::from_ref(&machine));
     host::running(&provider, &machine).await;
     assert_eq!(host::processes(&state_dir), pids, "it is the same one");
     let timings = provider.timings(&machine).unwrap();

@@ -38,8 +38,7 @@ impl Harness for Host {
     async fn destroy(&self, id: &MachineId) {
         let pids = host::processes(&self.machine(id));
         assert_eq!(pids.len(), 1, "one machine is one process");
-        let kill = std::process::Command::new("sh").args(["-c", &format!("kill -9 {}", pids[0])]).status();
-        assert!(kill.unwrap().success());
+        host::kill(pids[0]);
         eventually("the process to end", || async {
             if host::processes(&self.machine(id)).is_empty() { Ok(()) } else { Err("it runs") }
         })
@@ -62,6 +61,6 @@ impl Harness for Host {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_host_is_a_conforming_provider() {
-    let dir = test_support::tempdir();
+    let dir = host::State::new();
     conformance::run(&Host { state_dir: dir.path().join("state") }).await;
 }

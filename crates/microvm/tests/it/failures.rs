@@ -8,7 +8,7 @@ use std::path::Path;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guest_is_lost_with_its_own_last_words() {
-    let dir = test_support::tempdir();
+    let dir = host::State::new();
     let provider = HostProvider::open(host::options(dir.path())).await.unwrap();
     let (fatal, panic) = (host::id("fatal"), host::id("panic"));
     provider.provision(&host::request(&fatal, "fatal")).await.unwrap();
@@ -29,7 +29,7 @@ async fn a_guest_is_lost_with_its_own_last_words() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_qemu_that_ends_at_once_is_lost_in_its_words() {
-    let dir = test_support::tempdir();
+    let dir = host::State::new();
     let provider = HostProvider::open(host::options(dir.path())).await.unwrap();
     let machine = host::id("one");
     // No host has this much: QEMU refuses to start.
@@ -63,7 +63,7 @@ async fn refused(options: HostOptions, change: impl Fn(&mut NodeRequest)) -> Pro
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_cannot_says_why() {
-    let dir = test_support::tempdir();
+    let dir = host::State::new();
     let same = |_: &mut NodeRequest| {};
     let options = |change: &dyn Fn(&mut HostOptions)| {
         let mut options = host::options(dir.path());
@@ -96,7 +96,7 @@ async fn a_host_that_cannot_says_why() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_cache_is_made_again() {
-    let dir = test_support::tempdir();
+    let dir = host::State::new();
     let cache = dir.path().join("cache");
     copy(&host::cache_dir(), &cache).await;
     let options = || HostOptions { cache_dir: cache.clone(), ..host::options(&dir.path().join("state")) };
@@ -112,7 +112,7 @@ async fn a_damaged_cache_is_made_again() {
 
 /// Copies a prepared cache.
 async fn copy(from: &Path, to: &Path) {
-    let dir = test_support::tempdir();
+    let dir = host::State::new();
     HostProvider::open(host::options(dir.path())).await.unwrap().prepare().await.unwrap();
     let status = std::process::Command::new("cp").arg("-r").args([from, to]).status().unwrap();
     assert!(status.success());
@@ -120,7 +120,7 @@ async fn copy(from: &Path, to: &Path) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_state_directory_has_one_provider() {
-    let dir = test_support::tempdir();
+    let dir = host::State::new();
     let first = HostProvider::open(host::options(dir.path())).await.unwrap();
     let second = HostOptions { open_timeout: std::time::Duration::ZERO, ..host::options(dir.path()) };
     let error = HostProvider::open(second).await.unwrap_err();

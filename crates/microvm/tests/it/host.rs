@@ -76,7 +76,9 @@ pub(crate) fn request(id: &MachineId, test: &str) -> NodeRequest {
 
 /// Ids of the processes of machines below a directory.
 pub(crate) fn processes(state_dir: &Path) -> Vec<u32> {
-    let mark = state_dir.to_str().unwrap().as_bytes();
+    // QEMU takes a comma in a path twice.
+    let mark = state_dir.to_str().unwrap().replace(',', ",,");
+    let mark = mark.as_bytes();
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
@@ -86,6 +88,36 @@ pub(crate) fn processes(state_dir: &Path) -> Vec<u32> {
         }
     }
     found
+}
+
+/// A state directory of a test. Whatever still runs in it ends with the test, also with one that
+/// fails.
+pub(crate) struct State {
+    dir: tempfile::TempDir,
+}
+
+impl State {
+    pub(crate) fn new() -> Self {
+        Self { dir: test_support::tempdir() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        for pid in processes(self.path()) {
+            kill(pid);
+        }
+    }
+}
+
+/// Ends a process as a power cut would.
+pub(crate) fn kill(pid: u32) {
+    let status = Command::new("sh").args(["-c", &format!("kill -9 {pid}")]).status();
+    assert!(status.is_ok(), "there is no shell");
 }
 
 pub(crate) async fn running(provider: &HostProvider, id: &MachineId) {

@@ -9,7 +9,7 @@ use test_support::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guest_finds_its_drives_modules_and_network() {
-    let dir = test_support::tempdir();
+    let dir = host::State::new();
     let state_dir = dir.path().join("state, with comma");
     let image = dir.path().join("image.tar");
     fs::write(&image, "hello image!").unwrap();
@@ -61,7 +61,7 @@ async fn a_guest_finds_its_drives_modules_and_network() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_joined_machine_keeps_no_secret() {
-    let dir = test_support::tempdir();
+    let dir = host::State::new();
     let provider = HostProvider::open(host::options(dir.path())).await.unwrap();
     let machine = host::id("joins");
     provider.provision(&host::request(&machine, "ready")).await.unwrap();

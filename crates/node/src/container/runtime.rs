@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use rustix::process::Signal;
 use tokio::sync::{Semaphore, broadcast, watch};
@@ -224,7 +225,8 @@ impl Runtime {
         let removal = tokio::task::spawn_blocking(move || {
             let root = directory.join("bundle").join("rootfs");
             match rustix::mount::unmount(&root, UnmountFlags::DETACH) {
-                Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => {}
+                // Not mounted; without privileges it never was.
+                Ok(()) | Err(Errno::INVAL | Errno::NOENT | Errno::PERM) => {}
                 Err(error) => return Err(error).context("unmount", root),
             }
             match std::fs::remove_dir_all(&directory) {

@@ -10,4 +10,6 @@ pub(crate) mod pods;
 pub(crate) mod services;
 
 #[cfg(test)]
+mod kernel_tests;
+#[cfg(test)]
 mod tests;

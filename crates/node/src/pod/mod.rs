@@ -3,6 +3,7 @@
 pub(crate) mod context;
 pub(crate) mod engine;
 pub(crate) mod env;
+pub(crate) mod machinery;
 pub(crate) mod manager;
 pub(crate) mod model;
 pub(crate) mod plan;
@@ -18,3 +19,5 @@ mod worker;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod worker_tests;

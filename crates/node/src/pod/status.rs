@@ -260,15 +260,11 @@ fn conditions(pod: &Pod, state: &PodState, phase: &str, unready: &[String], now:
         let word = if condition.status { "True" } else { "False" };
         let unchanged = old.iter().find(|old| old.type_ == kind && old.status == word);
         let since = unchanged.and_then(|old| old.last_transition_time.as_ref()).map_or(now, |time| time.0);
+        // A patch removes what it says is null: words of an earlier state must not stay.
         let mut value = json!({
-            "type": kind, "status": word, "lastProbeTime": null, "lastTransitionTime": time(since),
+            "type": kind, "status": word, "lastTransitionTime": time(since),
+            "reason": condition.reason, "message": condition.message,
         });
-        if let Some(reason) = condition.reason {
-            value["reason"] = reason.into();
-        }
-        if let Some(message) = condition.message {
-            value["message"] = message.into();
-        }
         if let Some(generation) = pod.metadata.generation {
             value["observedGeneration"] = generation.into();
         }

@@ -156,6 +156,8 @@ fn statuses_use_upstreams_words() {
         assert_eq!(status["phase"], phase, "{what}");
         let ready = status["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Ready").unwrap();
         assert_eq!(ready["status"], ready_condition, "{what}");
+        // Null takes the words of an earlier state away.
+        assert_eq!(ready.get("reason").is_some_and(Value::is_null), ready_condition == "True", "{what}");
         let (pointer, value) = current.split_once('=').unwrap();
         assert_eq!(status["containerStatuses"][0]["state"].pointer(pointer).unwrap(), value, "{what}");
     }

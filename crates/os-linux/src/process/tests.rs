@@ -54,6 +54,19 @@ fn files_are_capped_and_the_process_lives_on() {
     assert_eq!(length, 4096);
 }
 
+#[test]
+fn inherited_descriptors_end_here() {
+    use std::os::fd::AsRawFd;
+    let file = fs::File::open("/dev/null").unwrap();
+    rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
+    let script = format!("test -e /proc/self/fd/{}", file.as_raw_fd());
+    let plain = quiet("sh", &["-c", &script]).status().unwrap();
+    assert!(plain.success(), "a plain child inherits it");
+    let process = spawn_detached(&mut quiet("sh", &["-c", &script]), OPTIONS).unwrap();
+    assert!(process.wait_ended(LONG).unwrap());
+    assert_eq!(process.reap(), Some(Ended::Exited(1)));
+}
+
 fn tempfile_path() -> std::path::PathBuf {
     std::env::temp_dir().join(format!("os-linux-cap-{}", std::process::id()))
 }
