@@ -63,7 +63,7 @@ fn a_deployment() {
     let limit = [bytes(1, "cpu"), bytes(2, bytes(1, "100m"))].concat();
     let port = [bytes(1, ""), number(2, 0), number(3, 80)].concat();
     let container =
-        [bytes(1, "c"), bytes(2, "nginx"), bytes(3, ""), bytes(6, port), bytes(8, bytes(1, limit)), bytes(10, probe)];
+        [bytes(1, "c"), bytes(2, "nginx"), bytes(5, ""), bytes(6, port), bytes(8, bytes(1, limit)), bytes(10, probe)];
     let pod = [bytes(1, volume), bytes(2, container.concat()), number(4, 0), number(11, 0), bytes(10, "")].concat();
     let rolling = bytes(1, [number(1, 0), number(2, 0), bytes(3, "")].concat());
     let spec = [number(1, 0), bytes(3, bytes(2, pod)), bytes(4, bytes(2, rolling)), number(5, 0)].concat();
