@@ -7,6 +7,7 @@ pub mod definition;
 pub mod openapi;
 pub mod parse;
 pub mod patch;
+pub mod protobuf;
 pub mod quantity;
 pub mod schema;
 pub mod selector;

@@ -114,14 +114,17 @@ impl Asker<'_> {
         let held = compiled.rules_of(self.user, Some(namespace)).chain(all.into_iter().flatten());
         let (mut resources, mut paths) = (Vec::new(), Vec::new());
         for rule in held {
-            if rule.urls.is_empty() {
+            let (list, value) = if rule.urls.is_empty() {
                 let mut value = json!({"verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources});
                 if !rule.names.is_empty() {
                     value["resourceNames"] = json!(rule.names);
                 }
-                resources.push(value);
+                (&mut resources, value)
             } else {
-                paths.push(json!({"verbs": rule.verbs, "nonResourceURLs": rule.urls}));
+                (&mut paths, json!({"verbs": rule.verbs, "nonResourceURLs": rule.urls}))
+            };
+            if !list.contains(&value) {
+                list.push(value);
             }
         }
         Ok(json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}))

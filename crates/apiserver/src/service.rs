@@ -1,7 +1,7 @@
 //! The path of a request: parse, authenticate, authorize, route.
 
 use crate::GROUP_CONTROLLERS;
-use crate::authentication::{Authenticator, Identity, Peer};
+use crate::authentication::{Authenticator, Identity, Peer, impersonation};
 use crate::authorization::attributes::field_selector;
 use crate::authorization::{Attributes, Authorizer, escalation, node, refuse};
 use crate::connect::ConnectHandler;
@@ -15,6 +15,7 @@ use crate::respond::{self, Holding};
 use crate::reviews::{self, Asker};
 use apimachinery::auth::{USER_ANONYMOUS, UserInfo};
 use apimachinery::definition::{GroupResource, ResourceDefinition};
+use apimachinery::protobuf;
 use apimachinery::status::ApiError;
 use bytes::Bytes;
 use controller_runtime::Body;
@@ -104,7 +105,8 @@ impl Service {
                 let identity = self.authenticator.identify(peer, request.headers()).await?;
                 let home = identity.as_ref().map_or(DEFAULT_CLUSTER, |identity| &identity.cluster).to_owned();
                 let info = parsed.resolve(&home);
-                (admit(identity, &info)?, info)
+                let user = admit(identity, &info)?;
+                (self.acting_as(user, &info, request.headers()).await?, info)
             }
         };
         let network = matches!(caller, Caller::Network(_));
@@ -120,6 +122,18 @@ impl Service {
             });
         }
         self.in_time(self.route(context, request)).await
+    }
+
+    /// The user on whose behalf a request is: its sender, or whom the sender may act as.
+    async fn acting_as(&self, user: UserInfo, info: &RequestInfo, headers: &HeaderMap) -> Result<UserInfo, ApiError> {
+        let (Some(wanted), ClusterScope::One(cluster)) = (impersonation::requested(headers)?, &info.cluster) else {
+            return Ok(user);
+        };
+        for need in &wanted.needs {
+            self.authorizer.check(cluster, &user, need, None).await?;
+        }
+        tracing::debug!(user = user.name, acting_as = wanted.user.name, cluster, "impersonation");
+        Ok(wanted.user)
     }
 
     fn permit(&self, of: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
@@ -182,6 +196,24 @@ impl Service {
         self.resource(context, &cluster, workspace, &resource, &asked, request).await
     }
 
+    /// A request whose body is protobuf, with the body that it stands for.
+    async fn as_json(&self, request: Request<Body>) -> Result<Request<Body>, ApiError> {
+        let (mut parts, body) = request.into_parts();
+        let body = self.body(Request::from_parts(parts.clone(), body)).await?;
+        parts.headers.remove(header::CONTENT_LENGTH);
+        parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if body.is_empty() {
+            return Ok(Request::from_parts(parts, respond::whole(body)));
+        }
+        let object = protobuf::decode(&body).map_err(|error| match error {
+            protobuf::Error::Malformed(_) => ApiError::bad_request(error.to_string()),
+            protobuf::Error::UnknownType(_) => {
+                ApiError::unsupported_media_type(&["application/json", "application/yaml"])
+            }
+        })?;
+        Ok(Request::from_parts(parts, respond::whole(object.to_string())))
+    }
+
     /// A list or watch of every cluster at once: for controllers in this process.
     async fn every_cluster(
         &self,
@@ -210,6 +242,9 @@ impl Service {
         let definition = served
             .definition(&resource.group, &resource.version, &resource.resource)
             .ok_or_else(ApiError::no_such_path)?;
+        if is_protobuf(request.headers()) {
+            request = self.as_json(request).await?;
+        }
         if reviews::is_review(definition) {
             if asked.verb != "create" || resource.subresource.is_some() || resource.name.is_some() {
                 return Err(ApiError::method_not_supported(&resource.group, &resource.resource, &asked.verb));
@@ -306,6 +341,12 @@ fn admit(identity: Option<Identity>, info: &RequestInfo) -> Result<UserInfo, Api
         (Some(identity), ClusterScope::Every) => Err(refuse(&identity.user, &Attributes::of(info))),
         (None, ClusterScope::Every) | (Some(_), ClusterScope::One(_)) => Err(ApiError::unauthorized()),
     }
+}
+
+/// Whether a body is in Kubernetes' protobuf encoding.
+fn is_protobuf(headers: &HeaderMap) -> bool {
+    let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    media_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(protobuf::MEDIA_TYPE)
 }
 
 /// Whether a subresource of a kind is served by anybody.

@@ -2,6 +2,7 @@
 //! logical cluster, and in none once that is purged.
 
 pub(crate) mod certificate;
+pub(crate) mod impersonation;
 pub(crate) mod tokens;
 
 use crate::GROUP_CONTROLLERS;

@@ -80,6 +80,27 @@ async fn bodies_over_the_limit() {
 }
 
 #[tokio::test]
+async fn protobuf_bodies_are_answered_in_json() {
+    let running = start().await;
+    let admin = running.admin("root").await;
+    // The envelope, and in it a ConfigMap named `m` with `k: v` and an empty generateName.
+    let map = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x0f\x0a\x05\x0a\x01m\x12\x00\x12\x06\x0a\x01k\x12\x01v";
+    let headers = [
+        ("content-type", "application/vnd.kubernetes.protobuf"),
+        ("accept", "application/vnd.kubernetes.protobuf,application/json"),
+    ];
+    let path = "/api/v1/namespaces/default/configmaps";
+    let created = send_with(&admin, "POST", path, &headers, Bytes::from_static(map)).await;
+    assert_eq!(created.status, 201, "{}", created.text());
+    assert_eq!((&created.json()["metadata"]["name"], &created.json()["data"]), (&json!("m"), &json!({"k": "v"})));
+    assert_eq!(created.headers["content-type"], "application/json");
+    let broken = send_with(&admin, "POST", path, &headers, Bytes::from_static(&map[..20])).await;
+    assert_eq!(broken.status, 400, "{}", broken.text());
+    let unknown = Bytes::from_static(b"k8s\0\x0a\x08\x0a\x02v1\x12\x02No\x12\x00");
+    assert_eq!(send_with(&admin, "POST", path, &headers, unknown).await.status, 415);
+}
+
+#[tokio::test]
 async fn too_many_requests() {
     let options = Options { max_long_running: 0, max_requests_in_flight: 1, ..Options::default() };
     let running = start_with(support::builder(options).await).await;

@@ -1,6 +1,7 @@
 //! RBAC through the API: who may do what, from when, until when.
 
-use crate::support::{PATIENCE, get, post, send, start};
+use crate::support::{PATIENCE, get, post, send, send_with, start};
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
@@ -115,4 +116,39 @@ async fn nobody_grants_what_they_do_not_have() {
     assert_eq!(post(&ann, &bindings, binding("c", "ClusterRole", "cluster-admin", "ann")).await.status, 403);
     assert_eq!(post(&ann, &bindings, binding("c", "Role", "pods", "bob")).await.status, 201);
     assert_eq!(post(&admin, &roles, role("all", &["*"], &["*"])).await.status, 201);
+}
+
+#[tokio::test]
+async fn acting_as_somebody_else() {
+    let running = start().await;
+    let admin = running.admin("root").await;
+    let ann = running.user("root", "ann", &[]).await;
+    let account = "system:serviceaccount:default:default";
+    let reviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let body = || Bytes::from_static(b"{}");
+    let who = send_with(&admin, "POST", reviews, &[("impersonate-user", account)], body()).await;
+    assert_eq!(who.json()["status"]["userInfo"]["username"], account, "{}", who.text());
+    let pods = "/api/v1/namespaces/default/pods";
+    let refused = send_with(&admin, "GET", pods, &[("impersonate-user", account)], Bytes::new()).await;
+    assert_eq!(refused.status, 403, "it has only the rights of whom it acts as");
+    for headers in [
+        &[("impersonate-user", account)][..],
+        &[("impersonate-user", "admin"), ("impersonate-group", "system:masters")],
+    ] {
+        let refused = send_with(&ann, "GET", "/version", headers, Bytes::new()).await;
+        assert_eq!(refused.status, 403, "{}", refused.text());
+        let anonymous = send_with(&running.anonymous(), "GET", "/version", headers, Bytes::new()).await;
+        assert_eq!(anonymous.status, 403, "{}", anonymous.text());
+    }
+    let nobody = send_with(&admin, "GET", "/version", &[("impersonate-group", "g")], Bytes::new()).await;
+    assert_eq!(nobody.status, 400);
+    post(&admin, &format!("{RBAC}/namespaces/default/rolebindings"), binding("b", "ClusterRole", "edit", "ann")).await;
+    let allowed = async || send_with(&ann, "POST", reviews, &[("impersonate-user", account)], body()).await.status;
+    tokio::time::timeout(PATIENCE, async {
+        while allowed().await != 201 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .unwrap();
 }

@@ -7,11 +7,21 @@ fn info(method: &str, uri: &str) -> RequestInfo {
     parse(&method, &uri.parse().unwrap()).unwrap().resolve("home")
 }
 
+/// Method, URI, verb, group, namespace, resource, name, subresource.
+type Row = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    Option<&'static str>,
+    &'static str,
+    Option<&'static str>,
+    Option<&'static str>,
+);
+
 #[test]
 fn resources() {
-    // method, uri, verb, group, namespace, resource, name, subresource
-    #[allow(clippy::type_complexity, reason = "the columns of a table")]
-    let table: &[(&str, &str, &str, &str, Option<&str>, &str, Option<&str>, Option<&str>)] = &[
+    let table: &[Row] = &[
         ("GET", "/api/v1/pods", "list", "", None, "pods", None, None),
         ("GET", "/api/v1/pods?watch=true", "watch", "", None, "pods", None, None),
         ("GET", "/api/v1/pods?watch=0", "list", "", None, "pods", None, None),
