@@ -30,19 +30,10 @@ async fn a_guest_is_lost_with_its_own_last_words() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_qemu_that_ends_at_once_is_lost_in_its_words() {
     let dir = host::State::new();
-    let provider = HostProvider::open(host::options(dir.path())).await.unwrap();
     let machine = host::id("one");
-    // No host has this much: QEMU refuses to start.
-    let mut request = host::request(&machine, "ready");
-    request.cpus = 64;
-    request.memory_mib = 128;
-    provider.provision(&request).await.unwrap();
-    provider.release(&machine).await.unwrap();
-
     let broken = dir.path().join("broken-qemu");
     fs::write(&broken, "#!/bin/sh\necho 'qemu: no such machine' >&2\nexit 1\n").unwrap();
     fs::set_permissions(&broken, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    drop(provider);
     let options = HostOptions { qemu: broken, ..host::options(dir.path()) };
     let provider = HostProvider::open(options).await.unwrap();
     provider.provision(&host::request(&machine, "ready")).await.unwrap();

@@ -22,8 +22,11 @@ pub(crate) fn agent() -> PathBuf {
     static AGENT: OnceLock<PathBuf> = OnceLock::new();
     AGENT
         .get_or_init(|| {
-            let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("microvm-test-agent");
-            let made = place.with_extension(std::process::id().to_string());
+            let shared = Path::new(env!("CARGO_TARGET_TMPDIR"));
+            let place = shared.join("microvm-test-agent");
+            // The compiler's own temporary files are named after the crate, so it gets a directory.
+            let dir = tempfile::tempdir_in(shared).unwrap();
+            let made = dir.path().join("agent");
             let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/agent.rs");
             let status = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
                 .args(["--edition=2024", "-O", "-Cpanic=abort", "-Cstrip=symbols", "-Ctarget-feature=+crt-static"])
