@@ -3,6 +3,8 @@
 //! Making containers takes root and a cgroup v2 file system. When the machine has mounted another
 //! there, the test runs again in a mount namespace of its own with the right one.
 
+#![allow(clippy::unwrap_used)] // a test, though clippy cannot see that
+
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -369,7 +369,7 @@ async fn an_oci_layout_is_imported_with_its_names() {
 #[tokio::test]
 async fn a_saved_archive_is_imported_and_shares_layers() {
     let layer = Tar::new().file("a", b"1").done();
-    let (config, _) = documents(&[layer.clone()], &[]);
+    let (config, _) = documents(std::slice::from_ref(&layer), &[]);
     let config_name = format!("{}.json", Digest::of(&config).hex());
     let saved = json!([
         { "Config": config_name, "RepoTags": ["app:1"], "Layers": ["one/layer.tar"] },
@@ -393,7 +393,7 @@ async fn a_saved_archive_is_imported_and_shares_layers() {
 async fn an_archive_with_changed_content_is_refused_and_leaves_nothing() {
     let layer = Tar::new().file("a", b"1").done();
     let other = Tar::new().file("a", b"2").done();
-    let (config, _) = documents(&[layer.clone()], &[]);
+    let (config, _) = documents(std::slice::from_ref(&layer), &[]);
     let saved =
         |config: &str| json!([{ "Config": config, "RepoTags": ["app:1"], "Layers": ["layer.tar"] }]).to_string();
     let right = format!("{}.json", Digest::of(&config).hex());
