@@ -3,11 +3,12 @@
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-const ALLOWED: [&str; 11] = [
+const ALLOWED: [&str; 12] = [
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
     "MIT",
     "MIT-0",
+    "MPL-2.0",
     "BSD-2-Clause",
     "BSD-3-Clause",
     "ISC",
@@ -17,6 +18,9 @@ const ALLOWED: [&str; 11] = [
     "CC0-1.0",
 ];
 
+/// Packages that say their licence in a file only, and what that file is.
+const IN_A_FILE: [(&str, &str); 1] = [("rust-criu", "MIT")];
+
 /// Checks the licence of every package in the lock file.
 ///
 /// # Errors
@@ -25,7 +29,10 @@ pub(crate) fn check(metadata: &Value) -> Result<()> {
     let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let bad: Vec<String> = packages
         .iter()
-        .filter(|package| !package["license"].as_str().is_some_and(allowed))
+        .filter(|package| {
+            let in_a_file = IN_A_FILE.iter().find(|(name, _)| package["name"] == *name).map(|(_, licence)| *licence);
+            !package["license"].as_str().or(in_a_file).is_some_and(allowed)
+        })
         .map(|package| format!("{} {}: {}", package["name"], package["version"], package["license"]))
         .collect();
     if bad.is_empty() {
