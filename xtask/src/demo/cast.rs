@@ -136,7 +136,9 @@ impl Cast {
         let mut forward = self.kubectl_command(&["port-forward", target, &ports]).stdout(Stdio::piped()).spawn()?;
         let result = (|| {
             let mut line = String::new();
-            BufReader::new(forward.stdout.take().context("no output")?).read_line(&mut line)?;
+            // Kept until the end: kubectl goes on writing, and a closed pipe would end it.
+            let mut said = BufReader::new(forward.stdout.take().context("no output")?);
+            said.read_line(&mut line)?;
             print_indented(&line);
             let local = line.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(' ').next());
             let local: u16 =
@@ -144,9 +146,11 @@ impl Cast {
             let mut socket = TcpStream::connect(("127.0.0.1", local))?;
             socket.set_read_timeout(Some(patience))?;
             socket.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
-            let mut answer = String::new();
-            socket.read_to_string(&mut answer)?;
-            ensure!(answer.contains(words), "expected {words:?}, got {answer:?}");
+            // kubectl may end the connection hard once the other side has closed it.
+            let mut answer = Vec::new();
+            let end = socket.read_to_end(&mut answer);
+            let answer = String::from_utf8_lossy(&answer).into_owned();
+            ensure!(answer.contains(words), "expected {words:?}, got {answer:?} ({end:?})");
             print_indented(answer.lines().last().unwrap_or_default());
             Ok(())
         })();
