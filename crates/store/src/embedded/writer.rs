@@ -90,6 +90,7 @@ impl Writer {
                 }
                 Err(_) => {
                     self.written = false;
+                    self.shared.hub.release();
                     self.shrink();
                 }
             }

@@ -94,6 +94,14 @@ impl Hub {
         self.revision.store(state.last.0, Ordering::Release);
     }
 
+    /// Forgets the recent transactions: a watch that starts in the past reads them from the change log.
+    pub(crate) fn release(&self) {
+        let mut state = self.lock();
+        state.ring = VecDeque::new();
+        state.ring_bytes = 0;
+        state.ring_start = state.last;
+    }
+
     /// Ends every watch, now and later.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
