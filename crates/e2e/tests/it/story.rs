@@ -1,12 +1,12 @@
 //! One cluster from nothing to a running workload and back to zero nodes, with what a user does to
 //! a workload on the way.
 
-use crate::stage;
+use crate::{WEB, stage};
 use anyhow::{Result, ensure};
 use e2e::{Kubectl, PATIENCE, Stage, until};
 use std::fs;
 
-const WEB: &str = include_str!("manifests/web.yaml");
+
 const ECHO: &str = include_str!("manifests/echo.yaml");
 const NO_NODES: &str = "no nodes available to schedule pods";
 
@@ -50,7 +50,7 @@ fn pending_at_zero_nodes(kubectl: &Kubectl) -> Result<()> {
     let name = pod.trim_start_matches("pod/");
     let unassigned = format!("pod {name} does not have a host assigned");
     kubectl.run(&["exec", name, "--", "true"])?.refused(&unassigned)?;
-    kubectl.run(&["logs", name])?.ok().map(|said| ensure!(said.is_empty(), "there is nothing to say yet")).ok();
+    ensure!(kubectl.output(&["logs", name])?.is_empty(), "there is nothing to say yet");
     kubectl.run(&["port-forward", pod, ":8080"])?.refused("pod is not running. Current status=Pending")?;
     until("a FailedScheduling event", PATIENCE, || {
         Ok(kubectl.output(&["get", "events", "--field-selector", "reason=FailedScheduling"])?.contains(NO_NODES))
