@@ -118,7 +118,7 @@ impl Server {
     }
 
     async fn housekeeping(&self) {
-        self.service.authorizer.sweep();
+        self.service.authorizer.sweep().await;
         if let Err(error) = self.keys.renew_if_due().await {
             tracing::warn!(error = error_chain(&error), "the serving certificate could not be replaced");
         }

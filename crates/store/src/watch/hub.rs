@@ -94,6 +94,22 @@ impl Hub {
         self.revision.store(state.last.0, Ordering::Release);
     }
 
+    /// Gives back the memory of the recent transactions. A watch that starts before now reads the
+    /// driver's log instead, so this is for when nothing is written for a while.
+    pub(crate) fn forget_recent(&self) {
+        let mut state = self.lock();
+        state.ring = VecDeque::new();
+        state.ring_bytes = 0;
+        state.ring_start = state.last;
+    }
+
+    /// How many transactions are remembered, and their bytes.
+    #[cfg(test)]
+    pub(crate) fn recent(&self) -> (usize, usize) {
+        let state = self.lock();
+        (state.ring.len(), state.ring_bytes)
+    }
+
     /// Ends every watch, now and later.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
@@ -141,6 +157,11 @@ impl Hub {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(test)]
+    pub(super) fn watcher_room(&self) -> usize {
+        self.lock().index.room()
     }
 
     #[cfg(test)]

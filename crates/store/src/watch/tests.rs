@@ -139,3 +139,27 @@ async fn closing_ends_every_watch() {
     assert_eq!(available(&mut after), [Err(Error::Closed)]);
     assert!(hub.has_no_watchers());
 }
+
+#[tokio::test]
+async fn what_is_forgotten_is_read_from_the_log() {
+    let hub = Arc::new(Hub::new(options(), Revision(7)));
+    hub.publish((8..=10).map(|revision| event(revision, &["a"])).collect());
+    assert_eq!(hub.recent().0, 3);
+    hub.forget_recent();
+    assert_eq!(hub.recent(), (0, 0));
+    let mut behind = watch(&hub, KeyRange::key("a"), 8);
+    let mut current = watch(&hub, KeyRange::key("a"), 10);
+    assert_eq!(available(&mut behind), [Ok(9), Ok(10)]);
+    hub.publish(vec![event(11, &["a"])]);
+    assert_eq!((available(&mut behind), available(&mut current)), (vec![Ok(11)], vec![Ok(11)]));
+}
+
+#[tokio::test]
+async fn watchers_that_have_gone_leave_no_room_behind() {
+    let hub = Arc::new(Hub::new(options(), Revision(10)));
+    let ranges = (0..2000).map(|number| KeyRange::prefix(format!("r/core/pods/cluster-{number}/")));
+    let all: Vec<_> = ranges.map(|range| watch(&hub, range, 10)).collect();
+    let full = hub.watcher_room();
+    drop(all);
+    assert!(hub.has_no_watchers() && full >= 2000 && hub.watcher_room() < 100, "{full} {}", hub.watcher_room());
+}
