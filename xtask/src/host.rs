@@ -12,6 +12,8 @@ struct Package {
 
 const PACKAGES: &[Package] = &[
     Package { name: "qemu-system-x86", proof: &["/usr/bin/qemu-system-x86_64"] },
+    Package { name: "make", proof: &["/usr/bin/make"] },
+    Package { name: "python3-pip", proof: &["/usr/bin/pip3", "/usr/local/bin/pip3"] },
     Package { name: "busybox-static", proof: &["/bin/busybox", "/usr/bin/busybox"] },
 ];
 

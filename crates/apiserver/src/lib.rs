@@ -11,6 +11,7 @@ mod builder;
 pub mod connect;
 mod discovery;
 mod local;
+mod metrics;
 mod nodes;
 mod options;
 mod paths;

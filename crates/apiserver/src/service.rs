@@ -6,6 +6,7 @@ use crate::authorization::attributes::field_selector;
 use crate::authorization::{Attributes, Authorizer, escalation, node, refuse};
 use crate::connect::ConnectHandler;
 use crate::discovery::Catalog;
+use crate::metrics;
 use crate::nodes::Joins;
 use crate::options::Options;
 use crate::paths::{self, DEFAULT_CLUSTER, Health};
@@ -19,7 +20,7 @@ use apimachinery::protobuf;
 use apimachinery::status::ApiError;
 use bytes::Bytes;
 use controller_runtime::Body;
-use http::{HeaderMap, HeaderValue, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use runtime::Shutdown;
 use serde_json::Value;
@@ -190,6 +191,9 @@ impl Service {
         let record = record?.ok_or_else(ApiError::no_such_path)?;
         let workspace = record.kind == LogicalClusterKind::Workspace;
         let Some(resource) = context.info.resource.clone() else {
+            if context.info.path == "/metrics" && context.info.verb == "get" && cluster == DEFAULT_CLUSTER {
+                return Ok(respond::typed(StatusCode::OK, metrics::MEDIA_TYPE, metrics::text()));
+            }
             let prefix = paths::prefix(request.uri());
             return paths::answer(&self.catalog, workspace, &prefix, &context.info, request.headers()).await;
         };

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Memory and controllers settle for this long before memory is read.
-const SETTLE: Duration = Duration::from_secs(3);
+const SETTLE: Duration = Duration::from_secs(8);
 const PATIENCE: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(200);
 
@@ -19,9 +19,8 @@ pub(crate) async fn run(program: &Path, counts: &[usize], concurrency: usize) ->
     let state = tempfile::tempdir()?;
     let server = Server::start(program, state.path()).await?;
     println!("empty server: ready after {:.1} ms", millis(server.ready_after));
-    tokio::time::sleep(SETTLE).await;
-    let empty = server.usage()?;
-    println!("empty server: {} KiB resident, {} threads", empty.rss_kib, empty.threads);
+    let empty = settled(&server).await?;
+    println!("empty server: {empty}");
 
     let (mut have, mut last) = (0, empty);
     for &count in counts {
@@ -29,30 +28,37 @@ pub(crate) async fn run(program: &Path, counts: &[usize], concurrency: usize) ->
         let (took, mut latencies) = create(&server.client, have..count, concurrency).await?;
         latencies.sort();
         all_ready(&server.client, count).await?;
-        tokio::time::sleep(SETTLE).await;
-        let now = server.usage()?;
+        let now = settled(&server).await?;
         println!(
             "{count} clusters: {:.0} creates/s, create p50 {:.2} ms, p99 {:.2} ms",
             (count - have) as f64 / took.as_secs_f64(),
             millis(latencies[latencies.len() / 2]),
             millis(latencies[latencies.len() * 99 / 100])
         );
-        println!(
-            "{count} clusters: {} KiB resident, {:.1} KiB per cluster since {have}, {} threads",
-            now.rss_kib,
-            (now.rss_kib as f64 - last.rss_kib as f64) / (count - have) as f64,
-            now.threads
-        );
+        let slope = (now.rss_kib as f64 - last.rss_kib as f64) / (count - have) as f64;
+        println!("{count} clusters: {now}; {slope:.1} KiB per cluster since {have}");
         (have, last) = (count, now);
     }
-    println!("threads: {} empty, {} with {have} clusters", empty.threads, last.threads);
 
+    let took = delete(&server.client, have, concurrency).await?;
+    let after = settled(&server).await?;
+    let grown = last.rss_kib.saturating_sub(empty.rss_kib).max(1);
+    let back = last.rss_kib.saturating_sub(after.rss_kib);
+    println!("delete of {have} clusters: {:.1} s", took.as_secs_f64());
+    println!("empty again: {after}; {:.0} % of the growth is back", 100.0 * back as f64 / grown as f64);
+
+    create(&server.client, 0..have, concurrency).await?;
     server.kill()?;
     let server = Server::start(program, state.path()).await?;
-    println!("restart with {have} clusters: ready after {:.1} ms", millis(server.ready_after));
+    println!("restart with {have} clusters after a crash: ready after {:.1} ms", millis(server.ready_after));
     all_ready(&server.client, have).await?;
+    println!("restarted with {have} clusters: {}", settled(&server).await?);
+    Ok(())
+}
+
+async fn settled(server: &Server) -> Result<Usage> {
     tokio::time::sleep(SETTLE).await;
-    delete(&server, empty, have, concurrency).await
+    server.usage().await
 }
 
 /// Creates clusters and returns the time of all and of each.
@@ -93,37 +99,22 @@ async fn all_ready(client: &Client, count: usize) -> Result<()> {
     }
 }
 
-async fn delete(server: &Server, empty: Usage, count: usize, concurrency: usize) -> Result<()> {
-    let full = server.usage()?;
+/// Deletes clusters and returns how long it took until all were gone.
+async fn delete(client: &Client, count: usize, concurrency: usize) -> Result<Duration> {
     let begin = Instant::now();
     stream::iter(0..count)
-        .map(
-            |number| async move { server.client.delete::<Cluster>("", &name(number), &DeleteOptions::default()).await },
-        )
+        .map(|number| async move { client.delete::<Cluster>("", &name(number), &DeleteOptions::default()).await })
         .buffer_unordered(concurrency)
         .try_collect::<Vec<()>>()
         .await?;
     loop {
-        let left: Vec<Cluster> = server.client.list("", &ListOptions::default()).await?;
+        let left: Vec<Cluster> = client.list("", &ListOptions::default()).await?;
         if left.is_empty() {
-            break;
+            return Ok(begin.elapsed());
         }
         ensure!(begin.elapsed() < PATIENCE, "{} clusters are left after {PATIENCE:?}", left.len());
         tokio::time::sleep(POLL).await;
     }
-    let took = begin.elapsed();
-    tokio::time::sleep(2 * SETTLE).await;
-    let after = server.usage()?;
-    let grown = full.rss_kib.saturating_sub(empty.rss_kib).max(1);
-    let back = full.rss_kib.saturating_sub(after.rss_kib);
-    println!("delete of {count} clusters: {:.1} s", took.as_secs_f64());
-    println!(
-        "memory: {} KiB with {count}, {} KiB after, {:.0} % of the growth is back",
-        full.rss_kib,
-        after.rss_kib,
-        100.0 * back as f64 / grown as f64
-    );
-    Ok(())
 }
 
 fn name(number: usize) -> String {

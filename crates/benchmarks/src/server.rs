@@ -5,6 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use controller_runtime::{Client, HttpOptions, HttpTransport};
 use serde_json::Value;
+use std::fmt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -13,12 +14,20 @@ use std::time::{Duration, Instant};
 const START: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(1);
 
-/// What the kernel says of a process.
+/// What the server uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
     /// Resident memory, KiB.
     pub(crate) rss_kib: u64,
     pub(crate) threads: u64,
+    /// Asynchronous tasks, as the server counts them.
+    pub(crate) tasks: u64,
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} KiB resident, {} threads, {} tasks", self.rss_kib, self.threads, self.tasks)
+    }
 }
 
 pub(crate) struct Server {
@@ -55,14 +64,17 @@ impl Server {
         Ok(Self { process, client, ready_after: begin.elapsed() })
     }
 
-    pub(crate) fn usage(&self) -> Result<Usage> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
-        let field = |name: &str| {
-            let line = status.lines().find(|line| line.starts_with(name))?;
-            line.split_whitespace().nth(1)?.parse().ok()
+    pub(crate) async fn usage(&self) -> Result<Usage> {
+        let metrics = self.client.get_text("/metrics").await.context("/metrics")?;
+        let figure = |name: &str| {
+            let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.and_then(|figure| figure.parse::<u64>().ok()).with_context(|| format!("/metrics tells no {name}"))
         };
-        let missing = || format!("/proc/{}/status", self.process.id());
-        Ok(Usage { rss_kib: field("VmRSS:").with_context(missing)?, threads: field("Threads:").with_context(missing)? })
+        Ok(Usage {
+            rss_kib: figure("process_resident_memory_bytes")? / 1024,
+            threads: figure("process_threads")?,
+            tasks: figure("tokio_alive_tasks")?,
+        })
     }
 
     /// Kills it as a crash would.

@@ -11,6 +11,11 @@ use arguments::{Arguments, Command};
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
+/// Gives the memory of deleted clusters back to the kernel, which glibc's allocator does not, and
+/// serves small requests faster. `.cargo/config.toml` holds its settings.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(arguments) {

@@ -75,3 +75,20 @@ async fn version_and_health() {
     assert!(verbose.contains("[+]store ok\n") && verbose.ends_with("readyz check passed\n"), "{verbose}");
     assert_eq!(get(&anonymous, "/livez/none").await.status, 404);
 }
+
+#[tokio::test]
+async fn metrics_are_of_the_process_and_so_only_in_root() {
+    let running = start().await;
+    running.create_cluster("a").await;
+    let answer = get(&running.admin("root").await, "/metrics").await;
+    assert_eq!(answer.status, 200);
+    assert!(answer.headers["content-type"].to_str().unwrap().starts_with("text/plain; version=0.0.4"));
+    for name in ["process_resident_memory_bytes", "process_open_fds", "process_threads", "tokio_alive_tasks"] {
+        let text = answer.text();
+        let line = text.lines().find(|line| line.starts_with(&format!("{name} ")));
+        let figure: u64 = line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).expect(name);
+        assert!(figure > 0, "{name}");
+    }
+    assert_eq!(get(&running.admin("a").await, "/clusters/a/metrics").await.status, 404);
+    assert_eq!(get(&running.user("root", "bob", &[]).await, "/metrics").await.status, 403);
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Bounds of an [`Embedded`](super::Embedded) store.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Bytes of file pages cached in memory.
+    /// Bytes of file pages cached in memory. The kernel caches the file too, so a small cache costs little.
     pub cache_bytes: usize,
     /// Bytes of file pages that may stay cached when nothing is written for [`quiet`](Self::quiet);
     /// if there may be more, all are dropped. The operating system still has them.
@@ -31,8 +31,8 @@ pub struct Options {
     pub trim_step: usize,
     /// Changes of history read at once for a watch that starts in the past.
     pub replay_step: usize,
-    /// How long there must be no write before memory is given back and the file is considered for
-    /// shrinking.
+    /// How long there must be no write before memory that only serves recent writes is given back, and
+    /// the file is considered for shrinking.
     pub quiet: Duration,
     /// A file that takes less than this is never shrunk.
     pub shrink_min_bytes: u64,
@@ -47,8 +47,8 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            cache_bytes: 64 << 20,
-            quiet_cache_bytes: 4 << 20,
+            cache_bytes: 8 << 20,
+            quiet_cache_bytes: 2 << 20,
             max_file_bytes: None,
             max_entry_bytes: 3 << 20,
             queue_transactions: 1024,

@@ -116,7 +116,7 @@ impl Writer {
 
     /// Gives memory back while nobody writes: what was cached and remembered of the last changes.
     fn rest(&mut self) {
-        self.shared.hub.forget_recent();
+        self.shared.hub.release();
         let options = &self.shared.options;
         let cached = self.shared.file().map_or(0, |file| file.moved_bytes());
         if cached <= options.quiet_cache_bytes as u64 {

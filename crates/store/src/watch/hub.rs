@@ -94,9 +94,8 @@ impl Hub {
         self.revision.store(state.last.0, Ordering::Release);
     }
 
-    /// Gives back the memory of the recent transactions. A watch that starts before now reads the
-    /// driver's log instead, so this is for when nothing is written for a while.
-    pub(crate) fn forget_recent(&self) {
+    /// Forgets the recent transactions: a watch that starts in the past reads them from the change log.
+    pub(crate) fn release(&self) {
         let mut state = self.lock();
         state.ring = VecDeque::new();
         state.ring_bytes = 0;

@@ -77,6 +77,19 @@ async fn log_and_ring_meet_without_gap() {
 }
 
 #[tokio::test]
+async fn a_released_ring_leaves_no_gap() {
+    let hub = Arc::new(Hub::new(options(), Revision(8)));
+    hub.publish(vec![event(9, &["a"]), event(10, &["a"])]);
+    let mut before = watch(&hub, KeyRange::prefix("a"), 9);
+    assert_eq!(available(&mut before), [Ok(10)]);
+    hub.release();
+    let mut after = watch(&hub, KeyRange::prefix("a"), 7);
+    hub.publish(vec![event(11, &["a"])]);
+    assert_eq!(available(&mut before), [Ok(11)]);
+    assert_eq!(available(&mut after), [Ok(8), Ok(9), Ok(10), Ok(11)]);
+}
+
+#[tokio::test]
 async fn a_reader_that_the_log_outruns_is_cut_off() {
     let hub = Arc::new(Hub::new(options(), Revision(10)));
     let log = Arc::new(Log { kept: 3, last: 10 });
@@ -138,20 +151,6 @@ async fn closing_ends_every_watch() {
     assert_eq!(available(&mut before), [Err(Error::Closed)]);
     assert_eq!(available(&mut after), [Err(Error::Closed)]);
     assert!(hub.has_no_watchers());
-}
-
-#[tokio::test]
-async fn what_is_forgotten_is_read_from_the_log() {
-    let hub = Arc::new(Hub::new(options(), Revision(7)));
-    hub.publish((8..=10).map(|revision| event(revision, &["a"])).collect());
-    assert_eq!(hub.recent().0, 3);
-    hub.forget_recent();
-    assert_eq!(hub.recent(), (0, 0));
-    let mut behind = watch(&hub, KeyRange::key("a"), 8);
-    let mut current = watch(&hub, KeyRange::key("a"), 10);
-    assert_eq!(available(&mut behind), [Ok(9), Ok(10)]);
-    hub.publish(vec![event(11, &["a"])]);
-    assert_eq!((available(&mut behind), available(&mut current)), (vec![Ok(11)], vec![Ok(11)]));
 }
 
 #[tokio::test]
