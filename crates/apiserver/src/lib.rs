@@ -10,6 +10,7 @@ mod authorization;
 mod builder;
 pub mod connect;
 mod discovery;
+mod expiry;
 mod local;
 mod metrics;
 mod nodes;

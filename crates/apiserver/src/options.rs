@@ -46,6 +46,8 @@ pub struct Options {
     pub document_cache_entries: usize,
     /// Bodies of at least this many bytes are compressed for clients that accept it.
     pub gzip_threshold: usize,
+    /// How long an Event is kept after it was last written; zero keeps it for ever.
+    pub event_lifetime: Duration,
     /// Longest lifetime of a ServiceAccount token.
     pub max_token_lifetime: Duration,
     /// Lifetime of a node's certificate.
@@ -78,6 +80,7 @@ impl Default for Options {
             rbac_cache_idle: Duration::from_secs(300),
             document_cache_entries: 128,
             gzip_threshold: 128 * 1024,
+            event_lifetime: HOUR,
             max_token_lifetime: 24 * HOUR,
             node_certificate_lifetime: 24 * HOUR,
             max_credential_lifetime: 7 * 24 * HOUR,

@@ -2,6 +2,7 @@
 
 use crate::administration::Administration;
 use crate::authentication::Peer;
+use crate::expiry;
 use crate::local::LocalTransport;
 use crate::options::Options;
 use crate::pki::ServerKeys;
@@ -12,7 +13,7 @@ use crate::tls;
 use apimachinery::auth::UserInfo;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use runtime::{Shutdown, error_chain};
+use runtime::{Shutdown, SystemClock, error_chain};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -117,8 +118,16 @@ impl Server {
         Ok(())
     }
 
+    /// Lets Events expire in every cluster until `shutdown`. To be run once per store.
+    pub async fn expire_events(&self, shutdown: &Shutdown) {
+        let lifetime = self.service.options.event_lifetime;
+        if !lifetime.is_zero() {
+            expiry::run(&self.service.registry, lifetime, &SystemClock, shutdown).await;
+        }
+    }
+
     async fn housekeeping(&self) {
-        self.service.authorizer.sweep();
+        self.service.authorizer.sweep().await;
         if let Err(error) = self.keys.renew_if_due().await {
             tracing::warn!(error = error_chain(&error), "the serving certificate could not be replaced");
         }

@@ -5,7 +5,7 @@ use crate::homes::Homes;
 use crate::lifecycle::Lifecycle;
 use crate::options::Options;
 use crate::scale::Baseline;
-use crate::scaler::Scaler;
+use crate::scaler::{Scaler, States};
 use api::{Cluster, NodeClaim};
 use compute_api::NodeProvider;
 use controller_runtime::{
@@ -15,7 +15,7 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use runtime::TaskSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// What the controllers work with.
 pub struct Clusters {
@@ -92,7 +92,7 @@ impl Clusters {
                     clusters,
                     options,
                     baseline: Baseline::default(),
-                    states: Mutex::default(),
+                    states: States::default(),
                 }),
             );
     }

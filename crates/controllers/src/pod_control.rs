@@ -52,7 +52,7 @@ impl PodControl {
                         self.recorder.normal(cluster, owner, "SuccessfulCreate", message);
                     }
                     Err(error) => {
-                        if !error.is_namespace_terminating() {
+                        if !error.is_gone() {
                             let message = format!("Error creating: {error}");
                             self.recorder.warning(cluster, owner, "FailedCreate", message);
                         }

@@ -73,6 +73,9 @@ pub(crate) struct ServeOptions {
     /// Seconds that a cluster must be idle before its nodes go, where it does not say
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     pub(crate) hold: u32,
+    /// Seconds that an Event is kept after it was last written; 0 keeps it for ever
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    pub(crate) event_ttl: u32,
     /// Log lines: human or json
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub(crate) log_format: String,

@@ -1,7 +1,8 @@
 //! Compiled rules of the clusters in use, kept until their objects change or nobody asks.
 //!
 //! One watch over the RBAC objects of every cluster says what changed. Nobody waits on it: what has
-//! arrived is applied before each decision, so that an idle server does nothing.
+//! arrived is applied before each decision and by the housekeeping, so that an idle server does next to
+//! nothing and changes do not pile up in the watch.
 
 use super::RBAC_GROUP;
 use super::rbac::Rules;
@@ -49,6 +50,11 @@ impl Cache {
             state.followed = opened.is_some();
             *watch = opened;
         }
+        self.drain(&mut watch);
+    }
+
+    /// Applies what has arrived in the watch.
+    fn drain(&self, watch: &mut Option<WatchStream>) {
         while let Some(stream) = watch.as_mut() {
             match stream.next().now_or_never() {
                 None => return,
@@ -100,7 +106,9 @@ impl Cache {
         state.entries.insert(cluster.to_owned(), (Arc::clone(rules), Instant::now()));
     }
 
-    pub(super) fn sweep(&self) {
+    /// Takes in what the watch told, and drops what has not been used for long.
+    pub(super) async fn sweep(&self) {
+        self.drain(&mut *self.watch.lock().await);
         let idle = self.idle;
         self.state().entries.retain(|_, (_, used)| used.elapsed() < idle);
     }
@@ -153,6 +161,24 @@ mod tests {
         assert!(cache.get("a").is_none(), "read before a change");
     }
 
+    /// Nobody decides anything: the changes of a purge must not wait in the watch.
+    #[tokio::test]
+    async fn the_housekeeping_takes_changes_in() {
+        let store: Arc<dyn Store> = Arc::new(store::Memory::default());
+        let cache = Cache::new(2, Duration::from_secs(60));
+        cache.follow(&store).await;
+        cache.insert("a", &Arc::new(Rules::default()), cache.changes());
+        put(&store, "r/rbac.authorization.k8s.io/roles/a/x/y").await;
+        tokio::time::timeout(Duration::from_secs(10), async {
+            while cache.get("a").is_some() {
+                tokio::task::yield_now().await;
+                cache.sweep().await;
+            }
+        })
+        .await
+        .unwrap();
+    }
+
     #[tokio::test(start_paused = true)]
     async fn bounded_by_number_and_time() {
         let store: Arc<dyn Store> = Arc::new(store::Memory::default());
@@ -167,7 +193,7 @@ mod tests {
         }
         assert!(cache.get("a").is_none() && cache.get("b").is_some() && cache.get("c").is_some());
         tokio::time::advance(Duration::from_secs(61)).await;
-        cache.sweep();
+        cache.sweep().await;
         assert!(cache.get("b").is_none());
     }
 }

@@ -77,8 +77,8 @@ impl Authorizer {
     }
 
     /// Drops what has not been used for long.
-    pub(crate) fn sweep(&self) {
-        self.cache.sweep();
+    pub(crate) async fn sweep(&self) {
+        self.cache.sweep().await;
     }
 
     async fn objects(&self, cluster: &str) -> Result<Objects, ApiError> {

@@ -1,6 +1,7 @@
 //! The kinds that are served, and how to find them.
 
 use super::OpenError;
+use super::expire;
 use super::logical::LogicalClusterKind;
 use super::value::Object;
 use apimachinery::definition::{Audience, GroupResource, ResourceDefinition, Scope};
@@ -18,6 +19,7 @@ pub struct Kind {
     resource: GroupResource,
     prefix: String,
     name_rule: NameRule,
+    expires: bool,
     /// Selectable fields with what an absent one reads as.
     fields: Vec<(String, &'static str)>,
 }
@@ -36,7 +38,14 @@ impl Kind {
         let fields =
             definition.selectable_fields.iter().map(|path| (path.clone(), absent(&definition.schema, path))).collect();
         let name_rule = apimachinery::builtin::name_rule(&resource);
-        Self { prefix: super::keys::kind(&resource), definition, resource, name_rule, fields }
+        Self {
+            prefix: super::keys::kind(&resource),
+            definition,
+            expires: expire::expires(&resource),
+            resource,
+            name_rule,
+            fields,
+        }
     }
 
     /// Group and plural.
@@ -73,7 +82,8 @@ impl Kind {
 
     /// The stored form of an object.
     pub(super) fn encode(&self, object: &Value) -> Object {
-        Object::encode(object, self.fields.iter().map(|(path, absent)| (path.as_str(), field(object, path, absent))))
+        let fields = self.fields.iter().map(|(path, absent)| (path.as_str(), field(object, path, absent)));
+        Object::encode(object, fields.chain(self.expires.then(expire::written_now)))
     }
 }
 

@@ -10,6 +10,7 @@ mod base;
 mod create;
 mod definitions;
 mod delete;
+pub(crate) mod expire;
 mod input;
 mod keys;
 mod logical;

@@ -29,6 +29,8 @@ pub struct Options {
     pub bookmark_interval: Duration,
     /// Changes per transaction when a logical cluster is purged.
     pub purge_entries: usize,
+    /// Events looked at in one step of the sweep that lets them expire.
+    pub expire_entries: usize,
     /// Grace of a Pod that does not say so itself, seconds.
     pub default_grace_seconds: i64,
 }
@@ -46,6 +48,7 @@ impl Default for Options {
             watch_lifetime: Duration::from_secs(1800),
             bookmark_interval: Duration::from_secs(30),
             purge_entries: 512,
+            expire_entries: 512,
             default_grace_seconds: 30,
         }
     }

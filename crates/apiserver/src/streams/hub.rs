@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use node_api::tunnel::PROTOCOL;
+use runtime::Shrink;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -117,6 +118,7 @@ impl TunnelHub {
         let mut tunnels = self.tunnels();
         if tunnels.get(&key).is_some_and(|tunnel| tunnel.id == id) {
             tunnels.remove(&key);
+            tunnels.shrink_if_sparse();
         }
         drop(tunnels);
         tracing::debug!(cluster = key.0, node = key.1, "tunnel closed");

@@ -12,6 +12,7 @@ use api::{Cluster, ClusterPhase, NodeClaim};
 use async_trait::async_trait;
 use controller_runtime::{Action, BoxError, Client, DeleteOptions, Informer, ObjectKey, Patch, Reconciler};
 use k8s_openapi::api::core::v1::Node;
+use runtime::Shrink;
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,32 +26,51 @@ pub(crate) struct Scaler {
     pub(crate) clusters: Informer<Cluster>,
     pub(crate) options: Arc<Options>,
     pub(crate) baseline: Baseline,
-    /// What each cluster's next decision must know; idle clusters have no entry.
-    pub(crate) states: Mutex<HashMap<ObjectKey, State>>,
+    pub(crate) states: States,
+}
+
+/// What each cluster's next decision must know; idle clusters have no entry.
+#[derive(Debug, Default)]
+pub(crate) struct States(Mutex<HashMap<ObjectKey, State>>);
+
+impl States {
+    fn of(&self, key: &ObjectKey) -> State {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned().unwrap_or_default()
+    }
+
+    fn remember(&self, key: &ObjectKey, state: State) {
+        let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state == State::default() {
+            states.remove(key);
+            states.shrink_if_sparse();
+        } else {
+            states.insert(key.clone(), state);
+        }
+    }
 }
 
 #[async_trait]
 impl Reconciler for Scaler {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Action, BoxError> {
         let Some(cluster) = self.clusters.store().get(key) else {
-            self.remember(key, State::default());
+            self.states.remember(key, State::default());
             return Ok(Action::Done);
         };
         let Some(logical) = cluster.status.logical_cluster.as_deref() else { return Ok(Action::Done) };
         if cluster.metadata.deletion_timestamp.is_some() || cluster.status.phase == ClusterPhase::Draining {
-            self.remember(key, State::default());
+            self.states.remember(key, State::default());
             return Ok(Action::Done);
         }
         let tenant = self.client.cluster(logical);
         let home = self.client.cluster(key.cluster.clone());
         let seen = observe(&tenant, &home, &key.name).await?;
-        let before = self.state(key);
+        let before = self.states.of(key);
         let now = jiff::Timestamp::now().as_second();
         let decision = scale::decide(&seen, &before, &self.baseline, now, &self.options.scale_of(&cluster.spec));
         tracing::debug!(cluster = %key, action = ?decision.action, reason = decision.reason, "scale");
         let done = self.perform(&tenant, &home, &cluster, &seen, &decision).await?;
         if done {
-            self.remember(key, decision.state.clone());
+            self.states.remember(key, decision.state.clone());
         }
         report::report(&home, key, &seen, &decision).await?;
         let acted = decision.action != Scale::Nothing;
@@ -63,19 +83,6 @@ impl Reconciler for Scaler {
 }
 
 impl Scaler {
-    fn state(&self, key: &ObjectKey) -> State {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned().unwrap_or_default()
-    }
-
-    fn remember(&self, key: &ObjectKey, state: State) {
-        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        if state == State::default() {
-            states.remove(key);
-        } else {
-            states.insert(key.clone(), state);
-        }
-    }
-
     /// Carries a decision out. Returns whether it was: a release is not when the node took work.
     async fn perform(
         &self,

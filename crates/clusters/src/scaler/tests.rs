@@ -1,9 +1,10 @@
 //! The claims that a decision becomes.
 
-use super::plan;
+use super::{States, plan};
 use crate::options::Shape;
-use crate::scale::{Claim, ClaimState, Observation};
+use crate::scale::{Claim, ClaimState, Observation, State};
 use api::Cluster;
+use controller_runtime::ObjectKey;
 
 fn cluster() -> Cluster {
     let mut cluster = Cluster::default();
@@ -38,4 +39,16 @@ fn no_claim_without_a_free_range_or_an_identity() {
     assert!(plan::claims(&cluster(), &Observation::default(), 257, shape).is_err());
     assert_eq!(plan::claims(&cluster(), &Observation::default(), 256, shape).unwrap().len(), 256);
     assert!(plan::claims(&Cluster::default(), &Observation::default(), 1, shape).is_err());
+}
+
+#[test]
+fn nothing_is_remembered_of_clusters_that_are_idle_or_gone() {
+    let states = States::default();
+    let key = |number: u32| ObjectKey::new("root", "", format!("cluster-{number}"));
+    let holding = State { idle_since: Some(1), ..State::default() };
+    (0..5000).for_each(|number| states.remember(&key(number), holding.clone()));
+    assert_eq!(states.of(&key(7)), holding);
+    (0..5000).for_each(|number| states.remember(&key(number), State::default()));
+    let map = states.0.lock().unwrap();
+    assert!(map.is_empty() && map.capacity() < 100, "{}", map.capacity());
 }

@@ -103,6 +103,13 @@ impl ClientError {
         self.api().is_some_and(|error| error.code == 429)
     }
 
+    /// What the request is about is not there, or is going with its namespace or its whole cluster: for
+    /// a controller that is an end, not a failure. What remains is told by the watch.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.is_not_found() || self.is_namespace_terminating()
+    }
+
     /// Creation was refused because the namespace is being deleted.
     #[must_use]
     pub fn is_namespace_terminating(&self) -> bool {

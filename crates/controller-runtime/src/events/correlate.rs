@@ -1,7 +1,7 @@
 //! Which events become new objects, which only count, and which are too many. Without I/O.
 
 use super::{EventType, Note};
-use runtime::BackoffOptions;
+use runtime::{BackoffOptions, Shrink};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,14 +80,19 @@ pub(super) struct Correlator {
     options: EventOptions,
     seen: HashMap<Same, Seen>,
     buckets: HashMap<About, Bucket>,
+    /// When what is too old was last dropped.
+    swept: Instant,
 }
 
 impl Correlator {
     pub(super) fn new(options: EventOptions) -> Self {
-        Self { options, seen: HashMap::new(), buckets: HashMap::new() }
+        Self { options, seen: HashMap::new(), buckets: HashMap::new(), swept: Instant::now() }
     }
 
     pub(super) fn decide(&mut self, note: &Note, now: Instant) -> Decision {
+        if now.saturating_duration_since(self.swept) >= self.options.remembered_for {
+            self.sweep(now);
+        }
         let about = about(note);
         if !self.allow(&about, now) {
             return Decision::Drop;
@@ -109,10 +114,32 @@ impl Correlator {
         Decision::Create { name }
     }
 
+    /// Whether nothing is remembered.
+    pub(super) fn is_empty(&self) -> bool {
+        self.seen.is_empty() && self.buckets.is_empty()
+    }
+
+    /// Drops what no longer changes a decision: its objects, or whole clusters, may be gone.
+    pub(super) fn sweep(&mut self, now: Instant) {
+        let EventOptions { remembered_for, refill, .. } = self.options;
+        let passed = |last: Instant| now.saturating_duration_since(last);
+        self.seen.retain(|_, seen| passed(seen.last) < remembered_for);
+        self.buckets.retain(|_, bucket| passed(bucket.last).as_secs_f64() < bucket.used * refill.as_secs_f64());
+        self.seen.shrink_if_sparse();
+        self.buckets.shrink_if_sparse();
+        self.swept = now;
+    }
+
     /// The larger of how many events and how many objects are remembered.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
         self.seen.len().max(self.buckets.len())
+    }
+
+    /// Room for entries, taken or not.
+    #[cfg(test)]
+    pub(super) fn room(&self) -> usize {
+        self.seen.capacity() + self.buckets.capacity()
     }
 
     /// Forgets an event that could not be written.

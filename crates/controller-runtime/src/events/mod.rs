@@ -11,7 +11,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use runtime::{Backoff, TaskPolicy, TaskSet, error_chain};
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{Mutex, mpsc};
+use tokio::time::{Instant, timeout};
 
 /// Whether an event is good or bad news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,9 +73,7 @@ impl EventRecorder {
             let (writer, shutdown) = (writer.clone(), shutdown.clone());
             async move {
                 let mut writer = writer.lock().await;
-                while let Some(Some(note)) = shutdown.unless_triggered(writer.notes.recv()).await {
-                    shutdown.unless_triggered(writer.write(note)).await;
-                }
+                shutdown.unless_triggered(writer.run()).await;
                 Ok(())
             }
         });
@@ -140,9 +140,22 @@ struct Writer {
 }
 
 impl Writer {
+    /// Writes notes until nobody is left to record any. In silence, forgets what is too old to count.
+    async fn run(&mut self) {
+        loop {
+            // Who remembers nothing has no timer running.
+            let silence = if self.correlator.is_empty() { Duration::MAX } else { self.options.remembered_for };
+            match timeout(silence, self.notes.recv()).await {
+                Ok(Some(note)) => self.write(note).await,
+                Ok(None) => return,
+                Err(_) => self.correlator.sweep(Instant::now()),
+            }
+        }
+    }
+
     async fn write(&mut self, mut note: Note) {
         truncate(&mut note.message, self.options.max_message_bytes);
-        let decision = self.correlator.decide(&note, tokio::time::Instant::now());
+        let decision = self.correlator.decide(&note, Instant::now());
         let mut backoff = Backoff::new(self.options.backoff);
         while backoff.attempts() < self.options.max_attempts {
             match self.send(&note, &decision).await {

@@ -1,7 +1,5 @@
 use super::*;
 use k8s_openapi::api::core::v1::Pod;
-use std::time::Duration;
-use tokio::time::Instant;
 
 fn note(name: &str, message: &str) -> Note {
     Note {
@@ -74,4 +72,45 @@ fn messages_are_cut_between_characters() {
     let mut text = "aöb".to_owned();
     truncate(&mut text, 2);
     assert_eq!(text, "a");
+}
+
+#[test]
+fn events_of_clusters_that_are_gone_are_forgotten_in_time() {
+    let options = EventOptions { max_remembered: 10_000, ..EventOptions::default() };
+    let mut correlator = Correlator::new(options);
+    let start = Instant::now();
+    for number in 0..5000 {
+        correlator.decide(&note(&format!("pod-{number}"), "hello"), start);
+    }
+    let full = correlator.room();
+    correlator.decide(&note("last", "hello"), start + options.remembered_for);
+    assert_eq!(correlator.remembered(), 1, "whatever is told later, too");
+    assert!(full >= 5000 && correlator.room() < 200, "{full} {}", correlator.room());
+    correlator.sweep(start + 2 * options.remembered_for);
+    assert!(correlator.is_empty());
+}
+
+/// Answers every request with what it was sent.
+struct Echo;
+
+#[async_trait::async_trait]
+impl crate::Transport for Echo {
+    async fn send(&self, request: http::Request<bytes::Bytes>) -> Result<http::Response<crate::Body>, crate::BoxError> {
+        let body = http_body_util::Full::new(request.into_body());
+        Ok(http::Response::new(crate::Body::new(http_body_util::BodyExt::map_err(body, |never| match never {}))))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_recorder_forgets_by_itself() {
+    let options = EventOptions::default();
+    let (recorder, notes) = EventRecorder::channel(16);
+    let client = Client::new(Arc::new(Echo), "c");
+    let correlator = Correlator::new(options);
+    let mut writer = Writer { client, component: "test".into(), options, correlator, notes };
+    recorder.record(note("pod", "hello"));
+    assert!(timeout(Duration::from_secs(1), writer.run()).await.is_err(), "it waits for more");
+    assert_eq!(writer.correlator.remembered(), 1);
+    assert!(timeout(options.remembered_for * 2, writer.run()).await.is_err());
+    assert!(writer.correlator.is_empty());
 }

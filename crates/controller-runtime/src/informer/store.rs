@@ -5,6 +5,7 @@
 
 use crate::{ApiResource, ObjectKey};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use runtime::Shrink;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -199,6 +200,13 @@ impl<K: ApiResource> Store<K> {
         self.read().objects.len()
     }
 
+    /// How many objects are known, and the room of what is kept beside them, taken or not.
+    #[cfg(test)]
+    pub(super) fn room(&self) -> (usize, usize) {
+        let state = self.read();
+        (state.objects.len(), state.index.capacity() + state.doomed.capacity())
+    }
+
     /// Whether no object is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -324,6 +332,7 @@ impl<K: ApiResource> Store<K> {
         let before = {
             let mut state = self.write();
             state.doomed.remove(key);
+            state.doomed.shrink_if_sparse();
             let Some(before) = state.objects.remove(key) else { return };
             state.unindex(key, &before);
             before
@@ -348,6 +357,7 @@ impl<K> State<K> {
                 }
             }
         }
+        self.index.shrink_if_sparse();
     }
 }
 

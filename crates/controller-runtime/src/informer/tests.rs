@@ -5,6 +5,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full, StreamBody};
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use runtime::Shutdown;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -174,4 +175,27 @@ fn indexes_and_namespaces_follow_changes() {
     let told = changes.lock().unwrap().clone();
     let expected = [("a|default/one", false, true), ("b|default/one", false, true), ("b|default/one", true, false)];
     assert_eq!(told, expected.map(|(key, before, after)| (key.to_owned(), before, after)));
+}
+
+/// Objects of many clusters come and go, told by the watch, by a list, or doomed by a controller.
+#[test]
+fn a_store_keeps_nothing_of_clusters_that_are_gone() {
+    const CLUSTERS: u64 = 3000;
+    let store = Store::<ConfigMap>::new();
+    let cluster = |number: u64| -> Arc<str> { format!("cluster-{number}").into() };
+    for number in 0..CLUSTERS {
+        let mut object = typed("map", number + 1, &format!("uid-{number}"));
+        let owner = OwnerReference { uid: format!("owner-{number}"), ..OwnerReference::default() };
+        object.metadata.owner_references = Some(vec![owner]);
+        store.apply(&cluster(number), object);
+        store.doom(&ObjectKey::new(cluster(number), "default", "map"), &format!("uid-{number}"));
+    }
+    let (objects, full) = store.room();
+    assert!(objects == CLUSTERS as usize && full >= 2 * CLUSTERS as usize, "{objects} {full}");
+    for number in 0..CLUSTERS / 2 {
+        store.remove(&cluster(number), &typed("map", CLUSTERS + number, &format!("uid-{number}")));
+    }
+    store.replace(&(3 * CLUSTERS).to_string(), Vec::new());
+    let (objects, room) = store.room();
+    assert!(objects == 0 && room < 200, "{objects} {room} of {full}");
 }

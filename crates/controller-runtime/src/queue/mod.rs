@@ -4,7 +4,7 @@
 //! is bounded: what does not fit is counted as [`overflowed`](Queue::take_overflow), and whoever
 //! fills the queue then offers everything again.
 
-use runtime::BackoffOptions;
+use runtime::{BackoffOptions, Shrink};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -162,6 +162,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 }
                 inner.promote(Instant::now());
                 if let Some(key) = inner.ready.pop_front() {
+                    inner.ready.shrink_if_sparse();
                     if let Some(entry) = inner.entries.get_mut(&key) {
                         entry.state = State::Working { again: false };
                     }
@@ -204,6 +205,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             match outcome {
                 Outcome::Done => {
                     inner.entries.remove(&key);
+                    inner.entries.shrink_if_sparse();
                 }
                 Outcome::After(delay) => inner.delay(key, 0, delay),
                 Outcome::Failed => {

@@ -88,3 +88,27 @@ async fn every_worker_gets_its_share_and_closing_ends_all() {
     got.sort_unstable();
     assert_eq!(got, [1, 2]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_was_full_gives_its_room_back() {
+    const KEYS: u32 = 5000;
+    let queue = Queue::new(QueueOptions { max_keys: KEYS as usize, ..OPTIONS });
+    let room = || {
+        let inner = queue.lock();
+        (inner.entries.capacity(), inner.ready.capacity())
+    };
+    assert!((0..KEYS).all(|key| queue.add(key)));
+    let full = room();
+    for key in 0..KEYS {
+        assert_eq!(queue.next().await, Some(key));
+        // Some fail at first.
+        queue.done(key, if key % 10 == 0 { Outcome::Failed } else { Outcome::Done });
+    }
+    for _ in 0..KEYS / 10 {
+        let key = queue.next().await.unwrap();
+        queue.done(key, Outcome::Done);
+    }
+    assert!(queue.is_empty() && queue.lock().delayed.is_empty());
+    assert!(full.0 >= KEYS as usize && full.1 >= KEYS as usize);
+    assert!(room().0 < 100 && room().1 < 100, "{:?} of {full:?}", room());
+}

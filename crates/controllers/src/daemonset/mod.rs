@@ -82,7 +82,7 @@ impl Reconciler for DaemonSets {
             return Ok(Action::Done);
         }
         let hash = match self.ensure_revision(&client, key, &set, spec).await {
-            Err(error) if error.is_namespace_terminating() => return Ok(Action::Done),
+            Err(error) if error.is_gone() => return Ok(Action::Done),
             answer => answer?,
         };
         let nodes = self.nodes.in_cluster(&key.cluster);
@@ -105,7 +105,7 @@ impl Reconciler for DaemonSets {
             }
         }
         match deleted.and(created) {
-            Err(error) if error.is_namespace_terminating() => Ok(Action::Done),
+            Err(error) if error.is_gone() => Ok(Action::Done),
             Err(error) => Err(error.into()),
             Ok(()) => Ok(look_again.map_or(Action::Done, Action::After)),
         }

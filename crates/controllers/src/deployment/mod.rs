@@ -79,7 +79,7 @@ impl Reconciler for Deployments {
         work.claim(&spec).await?;
         let result = work.step(&spec).await;
         match result {
-            Err(error) if error.is_namespace_terminating() || error.is_not_found() => Ok(Action::Done),
+            Err(error) if error.is_gone() => Ok(Action::Done),
             Err(error) => Err(error.into()),
             Ok(action) => Ok(action),
         }
@@ -204,7 +204,7 @@ impl Work<'_> {
                     }
                     Err(error) if error.is_already_exists() => return self.collided(&set, error).await,
                     Err(error) => {
-                        if !error.is_namespace_terminating() {
+                        if !error.is_gone() {
                             let message =
                                 format!("Failed to create new replica set {:?}: {error}", name(&set.metadata));
                             self.of.recorder.warning(

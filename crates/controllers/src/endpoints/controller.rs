@@ -220,10 +220,65 @@ impl Reconciler for Maintainer {
             self.write_slices(key, &service, &pods).await
         };
         match result.await {
-            // Its namespace is going, and everything in it.
-            Err(error) if error.is_namespace_terminating() => Ok(Action::Done),
+            // Its namespace or its cluster is going, and everything in it; or someone removed what was to be
+            // changed, and the watch will tell.
+            Err(error) if error.is_gone() => Ok(Action::Done),
             Err(error) => Err(error.into()),
             Ok(()) => Ok(Action::Done),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What a refused write means.
+
+    use super::*;
+    use apimachinery::status::ApiError;
+    use bytes::Bytes;
+    use controller_runtime::{Body, Transport};
+    use http::{Request, Response};
+    use http_body_util::{BodyExt as _, Full};
+
+    /// Refuses everything.
+    struct Refusing(ApiError);
+
+    #[async_trait]
+    impl Transport for Refusing {
+        async fn send(&self, _: Request<Bytes>) -> Result<Response<Body>, BoxError> {
+            let body = Full::new(Bytes::from(self.0.to_status().to_string())).map_err(|never| match never {});
+            Ok(Response::builder().status(self.0.code).body(Body::new(body))?)
+        }
+    }
+
+    async fn reconcile_against(refusal: ApiError) -> Result<Action, BoxError> {
+        let services = Store::new();
+        let service = serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "1"},
+            "spec": {"selector": {"app": "x"}, "ports": [{"port": 80}]},
+        }));
+        services.apply(&"c".into(), service.unwrap());
+        let maintainer = Maintainer {
+            client: Client::new(Arc::new(Refusing(refusal)), "c"),
+            services,
+            pods: Store::new(),
+            nodes: Store::new(),
+            endpoints: Store::new(),
+            slices: Store::new(),
+            options: Options::default(),
+        };
+        maintainer.reconcile(&ObjectKey::new("c", "n", "s")).await
+    }
+
+    /// The cluster is purged before the informer tells that its Service is gone.
+    #[tokio::test]
+    async fn a_cluster_that_is_gone_needs_no_endpoints() {
+        let purged = ApiError::new(404, "NotFound", "logical cluster \"c\" not found");
+        assert_eq!(reconcile_against(purged).await.unwrap(), Action::Done);
+        let terminating = ApiError::forbidden("", "endpoints", "s", "terminating")
+            .with_details(serde_json::json!({"causes": [{"reason": "NamespaceTerminating"}]}));
+        assert_eq!(reconcile_against(terminating).await.unwrap(), Action::Done);
+        reconcile_against(ApiError::internal("no")).await.unwrap_err();
+        reconcile_against(ApiError::forbidden("", "endpoints", "s", "no")).await.unwrap_err();
     }
 }

@@ -96,7 +96,7 @@ impl Reconciler for Jobs {
             }
         }
         match deleted.and(created) {
-            Err(error) if error.is_namespace_terminating() => Ok(Action::Done),
+            Err(error) if error.is_gone() => Ok(Action::Done),
             Err(error) => Err(error.into()),
             Ok(()) => Ok(look_again.map_or(Action::Done, Action::After)),
         }

@@ -13,7 +13,7 @@ use futures_util::{StreamExt, stream};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use runtime::{BoxError, TaskSet};
+use runtime::{BoxError, Shrink, TaskSet};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -139,7 +139,9 @@ impl Lifecycle {
     }
 
     fn forget(&self, key: &ObjectKey) {
-        self.signs.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        let mut signs = self.signs.lock().unwrap_or_else(PoisonError::into_inner);
+        signs.remove(key);
+        signs.shrink_if_sparse();
     }
 
     fn on_node(&self, key: &ObjectKey) -> Vec<(ObjectKey, Arc<Pod>)> {

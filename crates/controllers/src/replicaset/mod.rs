@@ -113,7 +113,7 @@ impl Reconciler for ReplicaSets {
             }
         }
         match outcome {
-            Err((_, error)) if error.is_namespace_terminating() => Ok(Action::Done),
+            Err((_, error)) if error.is_gone() => Ok(Action::Done),
             Err((_, error)) => Err(error.into()),
             Ok(()) => Ok(look_again.map_or(Action::Done, Action::After)),
         }

@@ -11,7 +11,7 @@ use controller_runtime::{
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use runtime::{BoxError, TaskSet};
+use runtime::{BoxError, Shrink, TaskSet};
 use serde_json::json;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -167,6 +167,7 @@ impl Scheduler {
         });
         if of_cluster.is_empty() {
             all.remove(cluster);
+            all.shrink_if_sparse();
             return HashMap::new();
         }
         of_cluster.iter().map(|(key, assumed)| (key.clone(), assumed.node.clone())).collect()
@@ -199,9 +200,14 @@ impl Scheduler {
                 Ok(())
             }
             Err(error) => {
-                if let Some(of_cluster) = self.assumed().get_mut(&key.cluster) {
+                let mut all = self.assumed();
+                if let Some(of_cluster) = all.get_mut(&key.cluster) {
                     of_cluster.remove(&key);
+                    if of_cluster.is_empty() {
+                        all.remove(&key.cluster);
+                    }
                 }
+                drop(all);
                 // A Pod that is gone needs no node.
                 if error.is_not_found() { Ok(()) } else { Err(error) }
             }

@@ -61,7 +61,7 @@ impl Reconciler for Contents {
             return Ok(Action::Done);
         }
         match self.fill(key).await {
-            Err(error) if error.is_namespace_terminating() || error.is_not_found() => Ok(Action::Done),
+            Err(error) if error.is_gone() => Ok(Action::Done),
             Err(error) => Err(error.into()),
             Ok(()) => Ok(Action::Done),
         }

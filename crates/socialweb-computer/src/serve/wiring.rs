@@ -58,6 +58,15 @@ pub(super) async fn start(
         }
     });
 
+    let (expiring, stop) = (server.clone(), shutdown.clone());
+    tasks.spawn("event expiry", TaskPolicy::Restart(BackoffOptions::default()), move || {
+        let (expiring, stop) = (expiring.clone(), stop.clone());
+        async move {
+            expiring.expire_events(&stop).await;
+            Ok(())
+        }
+    });
+
     machines.insecure_registries.clone_from(&options.insecure_registries);
     let provider = Arc::new(HostProvider::open(machines).await.context("cannot open this host's machines")?);
     if !options.no_prepare {
@@ -98,7 +107,11 @@ pub(super) async fn start(
 }
 
 async fn build_server(store: Embedded, address: SocketAddr, options: &ServeOptions) -> Result<apiserver::Server> {
-    let mut server_options = apiserver::Options { shutdown_grace: SHUTDOWN_GRACE, ..apiserver::Options::default() };
+    let mut server_options = apiserver::Options {
+        shutdown_grace: SHUTDOWN_GRACE,
+        event_lifetime: Duration::from_secs(options.event_ttl.into()),
+        ..apiserver::Options::default()
+    };
     server_options.serving_addresses.push(HOST_FROM_GUEST.into());
     server_options.serving_addresses.push(KUBERNETES_SERVICE.into());
     if !address.ip().is_unspecified() {

@@ -9,6 +9,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 const DATA: &str = "store.redb";
@@ -90,7 +91,12 @@ impl Directory {
 pub(super) struct OpenFile {
     pub(super) db: Database,
     file: Arc<Storage>,
+    readers: Reader,
 }
+
+/// Held while a file is being read.
+#[derive(Clone, Default)]
+pub(super) struct Reader(Arc<()>);
 
 impl OpenFile {
     fn open(path: &Path, cache_bytes: usize, options: &Options) -> Result<Self, Error> {
@@ -102,18 +108,33 @@ impl OpenFile {
             .open(path)
             .map_err(|cause| failure(&format!("cannot open {}", path.display()), &cause))?;
         let max_bytes = options.max_file_bytes.unwrap_or(u64::MAX);
-        let file = Arc::new(Storage { file, max_bytes, retired: RwLock::new(false) });
+        let file = Arc::new(Storage { file, max_bytes, retired: RwLock::new(false), moved: AtomicU64::new(0) });
         let db = Database::builder()
             .set_cache_size(cache_bytes)
             .create_with_backend(Backend(file.clone()))
             .map_err(|cause| store_error("cannot open the data file", cause.into()))?;
-        Ok(Self { db, file })
+        Ok(Self { db, file, readers: Reader::default() })
     }
 
     /// From now on this handle changes nothing, so the file can be opened again. Reads in
     /// progress go on.
     pub(super) fn retire(&self) {
         *self.file.retired.write().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+
+    /// To be held as long as something is read.
+    pub(super) fn reader(&self) -> Reader {
+        self.readers.clone()
+    }
+
+    /// Whether nothing is being read.
+    pub(super) fn is_unread(&self) -> bool {
+        Arc::strong_count(&self.readers.0) == 1
+    }
+
+    /// Bytes read and written since it was opened: the cache holds no more.
+    pub(super) fn moved_bytes(&self) -> u64 {
+        self.file.moved.load(Ordering::Relaxed)
     }
 
     /// Bytes the file takes on the device.
@@ -128,6 +149,8 @@ struct Storage {
     max_bytes: u64,
     /// Held shared by each change, so that none is under way once it is set.
     retired: RwLock<bool>,
+    /// Bytes read and written.
+    moved: AtomicU64,
 }
 
 impl Storage {
@@ -137,6 +160,10 @@ impl Storage {
             return Err(BackendError::Io(io::Error::other("the file has been opened again elsewhere")));
         }
         change().map_err(BackendError::Io)
+    }
+
+    fn count(&self, bytes: usize) {
+        self.moved.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }
 
@@ -150,6 +177,7 @@ impl StorageBackend for Backend {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), io::Error> {
+        self.0.count(out.len());
         self.0.file.read_exact_at(out, offset)
     }
 
@@ -181,6 +209,7 @@ impl StorageBackend for Backend {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), io::Error> {
+        self.0.count(data.len());
         Ok(self.0.change(|| self.0.file.write_all_at(data, offset))?)
     }
 }

@@ -13,6 +13,10 @@
 //! freed pages; if the file is still much larger than its content when nothing is written for a
 //! while, the content is copied to a new file that replaces it (`shrink`).
 //!
+//! **Memory.** Pages are cached, and recent transactions are kept for watches that start slightly in
+//! the past. Both go when nothing is written for a while: the cache by closing the file and opening it
+//! again while nobody reads, the transactions because the log has them too.
+//!
 //! **Failures.** redb refuses everything after an I/O error, such as a full disk. The file is then
 //! opened again at once, which takes about a millisecond: reads go on, and the outcome of the
 //! failed transactions is what is on disk. Without room, history goes first, then what still

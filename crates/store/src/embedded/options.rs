@@ -8,6 +8,9 @@ use std::time::Duration;
 pub struct Options {
     /// Bytes of file pages cached in memory. The kernel caches the file too, so a small cache costs little.
     pub cache_bytes: usize,
+    /// Bytes of file pages that may stay cached when nothing is written for [`quiet`](Self::quiet);
+    /// if there may be more, all are dropped. The operating system still has them.
+    pub quiet_cache_bytes: usize,
     /// Bytes the store file may take; `None` leaves the limit to the device. A write that needs
     /// more fails with [`Error::OutOfSpace`](crate::Error::OutOfSpace). The file grows in steps of
     /// up to its own size, so it may be full at half the limit.
@@ -45,6 +48,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             cache_bytes: 8 << 20,
+            quiet_cache_bytes: 2 << 20,
             max_file_bytes: None,
             max_entry_bytes: 3 << 20,
             queue_transactions: 1024,

@@ -1,10 +1,11 @@
 //! Reads from one snapshot, now or in the past.
 
+use super::file::{OpenFile, Reader};
 use super::schema::{HISTORY, LIVE, LOG, META, Record, State, corrupt, decode_live};
 use crate::watch::{Chunk, Event};
 use crate::{Change, Entry, Error, KeyRange, Revision};
 use bytes::Bytes;
-use redb::{Database, Range, ReadOnlyTable, ReadTransaction, ReadableDatabase};
+use redb::{Range, ReadOnlyTable, ReadTransaction, ReadableDatabase};
 use std::iter::Peekable;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -25,13 +26,14 @@ impl<E: Into<redb::Error>> From<E> for Failure {
 pub(super) struct Snapshot {
     txn: ReadTransaction,
     pub(super) state: State,
+    reader: Reader,
 }
 
 impl Snapshot {
-    pub(super) fn open(db: &Database) -> Result<Self, Failure> {
-        let txn = db.begin_read()?;
+    pub(super) fn open(file: &OpenFile) -> Result<Self, Failure> {
+        let txn = file.db.begin_read()?;
         let state = State::load(&txn.open_table(META)?)?;
-        Ok(Self { txn, state })
+        Ok(Self { txn, state, reader: file.reader() })
     }
 
     /// The revision to read at, `None` for the newest.
@@ -73,7 +75,7 @@ impl Snapshot {
         };
         let end = range.end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(&end[..]));
         let live = self.txn.open_table(LIVE)?.range::<&[u8]>((Bound::Included(&range.start[..]), end))?.peekable();
-        Ok(Scan { live, past })
+        Ok(Scan { live, past, _reader: self.reader.clone() })
     }
 
     /// Whole transactions after a revision, until `step` changes are read.
@@ -144,6 +146,7 @@ fn record(log: &Log, revision: u64, position: u32) -> Result<Record, redb::Error
 pub(super) struct Scan {
     live: Peekable<Range<'static, &'static [u8], &'static [u8]>>,
     past: Option<Past>,
+    _reader: Reader,
 }
 
 struct Past {

@@ -64,6 +64,31 @@ impl Shared {
         });
     }
 
+    /// Opens the file again if nobody reads it now, which empties its cache. New readers wait
+    /// meanwhile, for a few milliseconds. Returns whether that was done.
+    ///
+    /// # Errors
+    /// When the file could not be opened; the next write tries again.
+    pub(super) fn reopen_unused(&self, open: impl FnOnce() -> Result<OpenFile, Error>) -> Result<bool, Error> {
+        let mut slot = self.slot.write().unwrap_or_else(PoisonError::into_inner);
+        // Whoever begins to read takes a share of the file under this lock first, so that nobody can
+        // begin now.
+        if !matches!(&*slot, Slot::Open(file) if Arc::strong_count(file) == 1 && file.is_unread()) {
+            return Ok(false);
+        }
+        // Closed in order before it is opened: two handles would not know of each other's pages.
+        *slot = Slot::Closed;
+        let opened = open();
+        let answer = opened.as_ref().map(|_| true).map_err(Clone::clone);
+        *slot = match opened {
+            Ok(file) => Slot::Open(Arc::new(file)),
+            Err(why) => Slot::Broken(why),
+        };
+        drop(slot);
+        self.generation.send_modify(|generation| *generation += 1);
+        answer
+    }
+
     pub(super) fn close(&self) {
         self.hub.close();
         let file = self.file();
@@ -93,7 +118,7 @@ impl Shared {
         loop {
             generation.mark_unchanged();
             let file = self.file()?;
-            let cause = match Snapshot::open(&file.db).and_then(|snapshot| read(&snapshot)) {
+            let cause = match Snapshot::open(&file).and_then(|snapshot| read(&snapshot)) {
                 Ok(answer) => return Ok(answer),
                 Err(Failure::Answer(why)) => return Err(why),
                 Err(Failure::File(cause)) => cause,

@@ -2,11 +2,14 @@
 #![allow(clippy::unwrap_used)]
 
 use super::file::Directory;
+use super::read::Snapshot;
 use super::schema::Record;
 use super::{Embedded, Options};
 use crate::{Commit, Entry, Error, KeyRange, Op, RangeOptions, Revision, Store, Txn};
 use bytes::Bytes;
+use futures_util::StreamExt;
 use std::path::Path;
+use std::time::Duration;
 
 fn entry() -> Entry {
     Entry { key: "key".into(), value: "value".into(), created: Revision(1), modified: Revision(u64::MAX) }
@@ -80,4 +83,49 @@ async fn an_interrupted_shrink_leaves_no_trace() {
     put(&store, "1").await.unwrap();
     let all = KeyRange::prefix(Bytes::new());
     assert_eq!(store.range(&all, RangeOptions::default()).await.unwrap().entries.len(), 1);
+}
+
+/// What history, cache and ring remember of keys that are deleted goes while nobody writes; nothing
+/// that is stored does, and a watch from the past still sees everything.
+#[tokio::test]
+async fn a_quiet_store_gives_memory_back() {
+    const ENTRIES: usize = 200;
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { quiet: Duration::from_millis(20), quiet_cache_bytes: 256 << 10, ..Options::default() };
+    let store = Embedded::open(directory.path(), options).unwrap();
+    let key = |number: usize| Bytes::from(format!("k/{number:04}"));
+    for number in 0..ENTRIES {
+        let op = Op::Put { key: key(number), value: vec![b'v'; 8 << 10].into() };
+        store.commit(Txn { conditions: vec![], ops: vec![op] }).await.unwrap();
+    }
+    let delete = Op::DeleteRange { range: KeyRange::prefix("k/") };
+    put(&store, "kept").await.unwrap();
+    // A reader that does not end keeps the file, and with it the cache, as it is.
+    let snapshot = Snapshot::open(&store.shared.file().unwrap()).ok().unwrap();
+    store.commit(Txn { conditions: vec![], ops: vec![delete] }).await.unwrap();
+    let moved = || store.shared.file().unwrap().moved_bytes();
+    eventually("the recent transactions are forgotten", || store.shared.hub.recent() == (0, 0)).await;
+    let cached = moved();
+    assert!(cached > options.quiet_cache_bytes as u64);
+    assert_eq!(snapshot.get(&key(7), None).ok().unwrap().unwrap().value.len(), 8 << 10);
+    assert!(moved() >= cached, "the file that is being read was not opened again");
+    drop(snapshot);
+    eventually("the cache is emptied", || moved() < cached).await;
+    assert_eq!(store.get(b"key", None).await.unwrap().unwrap().value, "kept");
+    let replayed = store.watch(&KeyRange::prefix("k/"), Revision(0)).await.unwrap();
+    let changes = replayed.take(ENTRIES + 1).map(|item| match item.unwrap() {
+        crate::WatchItem::Changes { changes, .. } => changes.len(),
+        crate::WatchItem::Progress(_) => 0,
+    });
+    assert_eq!(changes.collect::<Vec<_>>().await.iter().sum::<usize>(), 2 * ENTRIES);
+    put(&store, "after").await.unwrap();
+    assert_eq!(store.get(b"key", None).await.unwrap().unwrap().value, "after");
+}
+
+async fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let end = tokio::time::Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(tokio::time::Instant::now() < end, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }

@@ -90,8 +90,8 @@ impl Writer {
                 }
                 Err(_) => {
                     self.written = false;
-                    self.shared.hub.release();
                     self.shrink();
+                    self.rest();
                 }
             }
         }
@@ -111,6 +111,22 @@ impl Writer {
         match self.shrinker.run(&self.shared, &self.directory, interrupted) {
             Ok(()) => {}
             Err(cause) => tracing::warn!(%cause, "cannot shrink the store's file; trying again when it has grown"),
+        }
+    }
+
+    /// Gives memory back while nobody writes: what was cached and remembered of the last changes.
+    fn rest(&mut self) {
+        self.shared.hub.release();
+        let options = &self.shared.options;
+        let cached = self.shared.file().map_or(0, |file| file.moved_bytes());
+        if cached <= options.quiet_cache_bytes as u64 {
+            return;
+        }
+        match self.shared.reopen_unused(|| self.directory.open_data(options)) {
+            Ok(true) => tracing::debug!("emptied the store's cache"),
+            // Someone is reading: another time.
+            Ok(false) => self.written = true,
+            Err(cause) => tracing::error!(%cause, "the store's file cannot be opened again; trying at the next write"),
         }
     }
 

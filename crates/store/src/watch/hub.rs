@@ -102,6 +102,13 @@ impl Hub {
         state.ring_start = state.last;
     }
 
+    /// How many transactions are remembered, and their bytes.
+    #[cfg(test)]
+    pub(crate) fn recent(&self) -> (usize, usize) {
+        let state = self.lock();
+        (state.ring.len(), state.ring_bytes)
+    }
+
     /// Ends every watch, now and later.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
@@ -149,6 +156,11 @@ impl Hub {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(test)]
+    pub(super) fn watcher_room(&self) -> usize {
+        self.lock().index.room()
     }
 
     #[cfg(test)]

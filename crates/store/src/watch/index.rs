@@ -3,6 +3,7 @@
 use super::hub::Subscriber;
 use crate::KeyRange;
 use bytes::Bytes;
+use runtime::Shrink;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -69,6 +70,7 @@ impl Index {
             }
             Shape::Other => {
                 self.others.remove(&watcher.id);
+                self.others.shrink_if_sparse();
             }
         }
     }
@@ -95,6 +97,11 @@ impl Index {
     }
 
     #[cfg(test)]
+    pub(super) fn room(&self) -> usize {
+        self.keys.capacity() + self.prefixes.capacity() + self.others.capacity()
+    }
+
+    #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.prefixes.is_empty() && self.others.is_empty() && self.prefix_lengths.is_empty()
     }
@@ -104,9 +111,11 @@ impl Index {
 fn remove_from(buckets: &mut HashMap<Bytes, Bucket>, start: &Bytes, id: u64) -> bool {
     let Some(bucket) = buckets.get_mut(start) else { return false };
     let removed = bucket.remove(&id).is_some();
+    bucket.shrink_if_sparse();
     let empty = bucket.is_empty();
     if empty {
         buckets.remove(start);
+        buckets.shrink_if_sparse();
     }
     removed && empty
 }

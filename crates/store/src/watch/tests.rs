@@ -152,3 +152,13 @@ async fn closing_ends_every_watch() {
     assert_eq!(available(&mut after), [Err(Error::Closed)]);
     assert!(hub.has_no_watchers());
 }
+
+#[tokio::test]
+async fn watchers_that_have_gone_leave_no_room_behind() {
+    let hub = Arc::new(Hub::new(options(), Revision(10)));
+    let ranges = (0..2000).map(|number| KeyRange::prefix(format!("r/core/pods/cluster-{number}/")));
+    let all: Vec<_> = ranges.map(|range| watch(&hub, range, 10)).collect();
+    let full = hub.watcher_room();
+    drop(all);
+    assert!(hub.has_no_watchers() && full >= 2000 && hub.watcher_room() < 100, "{full} {}", hub.watcher_room());
+}

@@ -30,6 +30,7 @@ fn options() -> embedded::Options {
         history_bytes: 200 << 10,
         trim_step: 16,
         quiet: Duration::from_millis(1),
+        quiet_cache_bytes: 0,
         shrink_min_bytes: 0,
         shrink_ratio: 1,
         cache_bytes: 1 << 20,

@@ -92,6 +92,7 @@ async fn compare(steps: Vec<Step>) {
         history_revisions: HISTORY,
         replay_step: 2,
         quiet: Duration::from_millis(1),
+        quiet_cache_bytes: 0,
         shrink_min_bytes: 0,
         shrink_ratio: 1,
         watch: watch_options(),
