@@ -45,7 +45,11 @@ pub(crate) fn end_to_end(options: &EndToEndOptions) -> Result<()> {
 fn suite(filter: Option<&str>) -> Result<()> {
     let (variable, artifacts) = artifacts::make(false)?.to_variable()?;
     let mut command = cargo(&["test", "--quiet", "--package", "e2e", "--"]);
-    command.arg(format!("--test-threads={E2E_THREADS}")).args(filter).env(variable, artifacts);
+    command
+        .arg(format!("--test-threads={E2E_THREADS}"))
+        .args(filter)
+        .env(variable, artifacts)
+        .env("RUST_LIB_BACKTRACE", "0");
     step(
         "end-to-end tests",
         &mut command,

@@ -33,6 +33,12 @@ impl Kubectl {
         &self.kubeconfig
     }
 
+    /// Its executable.
+    #[must_use]
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(arguments).env_clear().env("HOME", &self.home).env("KUBECONFIG", &self.kubeconfig);
@@ -53,8 +59,8 @@ impl Kubectl {
     ///
     /// # Errors
     /// When it does not end.
-    pub fn run_with(&self, arguments: &[&str], input: &str) -> Result<Said> {
-        program::run(&mut self.command(arguments), input.as_bytes(), LONGEST)
+    pub fn run_with(&self, arguments: &[&str], input: impl AsRef<[u8]>) -> Result<Said> {
+        program::run(&mut self.command(arguments), input.as_ref(), LONGEST)
     }
 
     /// Runs it for its output.

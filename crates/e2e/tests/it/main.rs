@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod crashes;
+mod in_cluster;
 mod isolation;
 mod story;
 mod workloads;

@@ -6,7 +6,6 @@ use anyhow::{Result, ensure};
 use e2e::{Kubectl, PATIENCE, Stage, until};
 use std::fs;
 
-
 const ECHO: &str = include_str!("manifests/echo.yaml");
 const NO_NODES: &str = "no nodes available to schedule pods";
 
@@ -79,7 +78,7 @@ fn logs_follow_what_port_forward_brings(kubectl: &Kubectl) -> Result<()> {
 }
 
 fn exec_passes_input_output_and_exit_code(kubectl: &Kubectl) -> Result<()> {
-    let greeting = kubectl.output(&["exec", "deployment/web", "--", "printenv", "GREETING"])?;
+    let greeting = kubectl.output(&["exec", "deployment/web", "--", "sh", "-c", "echo $GREETING"])?;
     ensure!(greeting == "good morning\n", "a ConfigMap as environment: {greeting:?}");
     let inside = kubectl.output(&["exec", "deployment/web", "--", "wget", "-qO-", "http://web"])?;
     ensure!(inside == "a page from a ConfigMap\n", "a Service by its name, and a ConfigMap as files: {inside:?}");
@@ -91,8 +90,12 @@ fn exec_passes_input_output_and_exit_code(kubectl: &Kubectl) -> Result<()> {
     let said = kubectl.run(&["exec", "deployment/web", "--", "sh", "-c", "echo out; echo err >&2; exit 7"])?;
     ensure!(said.status.code() == Some(7), "the exit code is passed on: {said:?}");
     ensure!(said.output == "out\n" && said.errors.starts_with("err\n"), "the streams are kept apart: {said:?}");
-    kubectl.run(&["exec", "deployment/web", "--", "no-such-program"])?.refused("no-such-program")?;
-    kubectl.run(&["exec", "deployment/web", "-c", "no-such", "--", "true"])?.refused("container not found")?;
+    kubectl
+        .run(&["exec", "deployment/web", "--", "no-such-program"])?
+        .refused("exec: \"no-such-program\": executable file not found in $PATH")?;
+    kubectl
+        .run(&["exec", "deployment/web", "-c", "no-such", "--", "true"])?
+        .refused("container no-such is not valid for pod")?;
     Ok(())
 }
 

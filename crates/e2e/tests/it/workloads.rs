@@ -2,7 +2,7 @@
 
 use crate::stage;
 use anyhow::{Result, ensure};
-use e2e::{Kubectl, PATIENCE, Stage, until};
+use e2e::{PATIENCE, Stage, until};
 use serde_json::Value;
 use std::time::Instant;
 
@@ -70,7 +70,9 @@ fn failures_are_told_as_everywhere() -> Result<()> {
 
     kubectl.until("pod/unhealthy", |pod| pod["status"]["containerStatuses"][0]["restartCount"].as_u64() > Some(0))?;
     until("an event of the failed probe", PATIENCE, || {
-        Ok(kubectl.output(&["get", "events", "--field-selector", "reason=Unhealthy"])?.contains("Liveness probe failed"))
+        Ok(kubectl
+            .output(&["get", "events", "--field-selector", "reason=Unhealthy"])?
+            .contains("Liveness probe failed"))
     })?;
     kubectl.wait(&["pod/probed"], "--for=condition=Ready")?;
 
@@ -79,31 +81,25 @@ fn failures_are_told_as_everywhere() -> Result<()> {
 }
 
 #[test]
-fn a_daemonset_does_not_hold_a_node_and_the_impossible_rents_none() -> Result<()> {
+fn a_daemonset_does_not_hold_a_node_and_what_fits_none_brings_no_second() -> Result<()> {
     let stage = stage()?;
     let kubectl = stage.cluster("sizes", &["--hold", "3"])?;
     kubectl.apply(AGENT)?;
-    kubectl.apply(IMPOSSIBLE)?;
-    impossible(&stage, &kubectl)?;
-
     kubectl.quiet(&["run", "visitor", "--image=localhost/busybox:1", "--command", "--", "sleep", "1000"])?;
     kubectl.wait(&["pod/visitor"], "--for=condition=Ready")?;
     kubectl.until("daemonset/agent", |set| set["status"]["numberReady"] == 1)?;
-    kubectl.quiet(&["delete", "pod", "visitor", "--grace-period=1"])?;
-    stage.no_machine()?;
-    ensure!(kubectl.names(&["daemonsets"])? == ["daemonset.apps/agent"], "the DaemonSet stays");
-    impossible(&stage, &kubectl)?;
-    end(stage, "sizes")
-}
 
-/// The Pod that fits no machine waits, and no machine comes for it.
-fn impossible(stage: &Stage, kubectl: &Kubectl) -> Result<()> {
-    kubectl.until("pod/impossible", |pod| {
-        pod["status"]["conditions"].as_array().into_iter().flatten().any(|c| c["reason"] == "Unschedulable")
+    kubectl.apply(IMPOSSIBLE)?;
+    until("the reason why it waits", PATIENCE, || {
+        let events = kubectl.output(&["get", "events", "--field-selector", "involvedObject.name=impossible"])?;
+        Ok(events.contains("0/1 nodes are available: 1 Insufficient cpu"))
     })?;
-    until("the reason why no machine comes", PATIENCE, || {
-        Ok(!kubectl.output(&["get", "events", "--field-selector", "involvedObject.name=impossible"])?.is_empty())
-    })?;
-    ensure!(stage.machines()?.is_empty(), "no machine is rented for what it cannot hold");
-    Ok(())
+    ensure!(kubectl.get("pod/impossible")?["status"]["phase"] == "Pending", "it waits");
+    ensure!(stage.machines()?.len() == 1, "no further machine comes for what no machine can hold");
+
+    kubectl.quiet(&["delete", "pod", "visitor", "impossible", "--grace-period=1"])?;
+    stage.no_machine()?;
+    until("zero nodes", PATIENCE, || Ok(kubectl.names(&["nodes"])?.is_empty()))?;
+    ensure!(kubectl.names(&["daemonsets"])? == ["daemonset.apps/agent"], "the DaemonSet stays");
+    end(stage, "sizes")
 }
