@@ -2,23 +2,13 @@
 
 use crate::step::{cache_directory, cargo, step, target_directory};
 use anyhow::{Context, Result, ensure};
+use e2e::{Artifacts, IMAGE};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const GUEST: &str = "x86_64-unknown-linux-gnu";
-/// The image's name inside a cluster.
-pub(crate) const IMAGE: &str = "localhost/busybox:1";
-
-/// Where everything is.
-#[derive(serde::Serialize)]
-pub(crate) struct Artifacts {
-    pub(crate) program: PathBuf,
-    pub(crate) agent: PathBuf,
-    pub(crate) image: PathBuf,
-    pub(crate) kubectl: PathBuf,
-}
 
 /// Builds or fetches what is not there yet.
 pub(crate) fn make(release: bool) -> Result<Artifacts> {

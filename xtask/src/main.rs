@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask check | test | demo | bench`.
+//! The project's own commands: `cargo xtask check | test | e2e | demo | bench`.
 
 mod artifacts;
 mod bench;
@@ -26,6 +26,8 @@ enum Command {
     Check,
     /// Set up what is missing, then run every check and every test
     Test(test::Options),
+    /// Set up what is missing, then run the end-to-end tests: our programs and a stock kubectl on real machines
+    E2e(test::EndToEndOptions),
     /// Set up what is missing, then run the story: from nothing to a running Pod and back to zero nodes
     Demo(demo::Options),
     /// Measure what the specification promises: `cargo xtask bench density`
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Check => check::run(),
         Command::Test(options) => test::run(&options),
+        Command::E2e(options) => test::end_to_end(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Artifacts => artifacts::print(),

@@ -65,14 +65,22 @@ impl ConnectHandler for Remote {
         let request = Request::post(target.path(verb, Some(&container), &options))
             .body(BodyExt::boxed_unsync(StreamBody::new(body)))
             .map_err(ApiError::internal)?;
-        let answer = self.hub.send(target.cluster, node, request).await?;
+        // The answer to the handshake does not wait for the node: kubectl takes a refused handshake for a
+        // server without WebSockets, asks again in SPDY, and shows what comes of that. What the node
+        // refuses goes the way of every end of a command.
         let response = handshake.response();
-        let limits = self.hub.options;
+        let hub = Arc::clone(&self.hub);
+        let (cluster, node) = (target.cluster.to_owned(), node.to_owned());
         tokio::spawn(async move {
+            let limits = hub.options;
             let v5 = handshake.protocol == V5;
             let end = async {
+                let answer = hub.send(&cluster, &node, request).await;
                 let socket = handshake.socket(limits.max_message_bytes).await?;
-                join(socket, input, answer.into_body(), v5, limits.idle_timeout).await
+                match answer {
+                    Ok(answer) => join(socket, input, answer.into_body(), v5, limits.idle_timeout).await,
+                    Err(why) => refuse(socket, &why).await,
+                }
             };
             if let Err(error) = end.await {
                 tracing::debug!(error = runtime::error_chain(&*error), "a remote command's connection ended");
@@ -103,6 +111,16 @@ fn options(context: &RequestContext, verb: Verb) -> Result<ExecOptions, ApiError
         return Err(ApiError::bad_request("tty and stderr cannot both be true"));
     }
     Ok(options)
+}
+
+/// Ends the connection with the reason why no command runs.
+async fn refuse(mut socket: Socket, why: &ApiError) -> Result<(), BoxError> {
+    let mut message = vec![Channel::Error as u8];
+    serde_json::to_writer(&mut message, &why.to_status())?;
+    socket.send(Message::Binary(message.into())).await?;
+    let close = CloseFrame { code: CloseCode::Normal, reason: "".into() };
+    socket.send(Message::Close(Some(close))).await?;
+    Ok(socket.close(None).await?)
 }
 
 /// Joins both sides until the command has ended or the client has gone.
