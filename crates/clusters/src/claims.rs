@@ -9,7 +9,7 @@ use controller_runtime::{
     Action, BoxError, Client, DeleteOptions, Informer, LogicalClusters, ObjectKey, Patch, Reconciler,
 };
 use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use node_api::{BootConfig, JoinSecret};
 use serde_json::json;
 use std::sync::Arc;
@@ -186,21 +186,10 @@ impl Claims {
         &self,
         home: &Client,
         claim: &NodeClaim,
-        change: impl Fn(&mut NodeClaim) + Send + Sync,
+        change: impl FnOnce(&mut NodeClaim) + Send,
     ) -> Result<(), BoxError> {
-        let name = claim.metadata.name.as_deref().unwrap_or_default();
-        let Some(before) = home.get::<NodeClaim>("", name).await? else { return Ok(()) };
-        if before.metadata.uid != claim.metadata.uid {
-            return Ok(());
-        }
-        let mut after = before.clone();
-        change(&mut after);
-        if after.metadata != before.metadata {
-            home.update(&after).await?;
-        } else if after.status != before.status {
-            home.update_status(&after).await?;
-        }
-        Ok(())
+        let ObjectMeta { name, uid, .. } = &claim.metadata;
+        crate::change::change(home, name.as_deref().unwrap_or_default(), uid.as_deref(), change).await
     }
 }
 

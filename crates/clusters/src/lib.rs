@@ -4,6 +4,7 @@
 //! all), the scaler, which turns the pure decision of [`scale`] into `NodeClaim`s, and the fulfilment
 //! of claims by a `compute_api::NodeProvider`.
 
+mod change;
 mod claims;
 mod conditions;
 mod homes;

@@ -1,5 +1,6 @@
 //! The life of a cluster: Initializing, Ready, Draining, gone.
 
+use crate::change::change;
 use crate::conditions;
 use crate::observe::CLUSTER_LABEL;
 use crate::options::Options;
@@ -25,11 +26,11 @@ impl Reconciler for Lifecycle {
         let Some(logical) = known.status.logical_cluster.clone() else { return Ok(Action::Done) };
         let home = self.client.cluster(key.cluster.clone());
         if known.metadata.deletion_timestamp.is_some() {
-            return self.drain(&home, key, &logical).await;
+            return self.drain(&home, key, &known, &logical).await;
         }
         if known.status.phase == ClusterPhase::Initializing && self.logical_clusters.ready(&logical).await? {
             let url = format!("{}/clusters/{logical}", self.options.url);
-            self.update(&home, key, |cluster| {
+            change(&home, &key.name, known.metadata.uid.as_deref(), |cluster: &mut Cluster| {
                 cluster.status.phase = ClusterPhase::Ready;
                 cluster.status.url = Some(url.clone());
                 conditions::set(&mut cluster.status.conditions, "Ready", true, "Answering", "the API answers");
@@ -42,7 +43,8 @@ impl Reconciler for Lifecycle {
 
 impl Lifecycle {
     /// Releases every machine, then removes everything in the cluster, then lets the object go.
-    async fn drain(&self, home: &Client, key: &ObjectKey, logical: &str) -> Result<Action, BoxError> {
+    async fn drain(&self, home: &Client, key: &ObjectKey, known: &Cluster, logical: &str) -> Result<Action, BoxError> {
+        let uid = known.metadata.uid.as_deref();
         let claims: Vec<NodeClaim> =
             home.list("", &ListOptions::labels(format!("{CLUSTER_LABEL}={}", key.name))).await?;
         if !claims.is_empty() {
@@ -53,7 +55,7 @@ impl Lifecycle {
                 Ok(()) => ("Draining", "releasing nodes".to_owned()),
                 Err(why) => ("TeardownRefused", why.clone()),
             };
-            self.update(home, key, |cluster| {
+            change(home, &key.name, uid, |cluster: &mut Cluster| {
                 cluster.status.phase = ClusterPhase::Draining;
                 conditions::set(&mut cluster.status.conditions, "Ready", false, reason, &message);
             })
@@ -71,7 +73,7 @@ impl Lifecycle {
             return Ok(Action::After(self.options.observe_interval));
         }
         self.logical_clusters.purge(logical).await?;
-        self.update(home, key, |cluster| {
+        change(home, &key.name, uid, |cluster: &mut Cluster| {
             if let Some(finalizers) = &mut cluster.metadata.finalizers {
                 finalizers.retain(|finalizer| finalizer != CLUSTER_FINALIZER);
             }
@@ -79,23 +81,5 @@ impl Lifecycle {
         .await?;
         tracing::info!(cluster = %key, "removed");
         Ok(Action::Done)
-    }
-
-    /// Changes the object as it is now, by the writer that owns the changed part.
-    async fn update(
-        &self,
-        home: &Client,
-        key: &ObjectKey,
-        change: impl Fn(&mut Cluster) + Send + Sync,
-    ) -> Result<(), BoxError> {
-        let Some(before) = home.get::<Cluster>("", &key.name).await? else { return Ok(()) };
-        let mut after = before.clone();
-        change(&mut after);
-        if after.metadata != before.metadata {
-            home.update(&after).await?;
-        } else if after.status != before.status {
-            home.update_status(&after).await?;
-        }
-        Ok(())
     }
 }

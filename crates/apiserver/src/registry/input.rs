@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 const SHOWN_BYTES: usize = 30;
 
 /// What was read, and what to warn about.
+#[derive(Clone)]
 pub(super) struct Input {
     pub(super) object: Value,
     pub(super) warnings: Vec<String>,

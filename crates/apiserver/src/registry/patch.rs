@@ -1,13 +1,13 @@
-//! Patch: the patch types, and the loop that applies a patch to the newest state.
+//! Patch: the patch types, and their application to the newest state.
 
 use super::query::FieldValidation;
-use super::update::{Part, check_names};
+use super::update::{Attempts, Part, check_names};
 use super::write::Target;
-use super::{Call, Kind, Registry, input, meta, query, respond};
+use super::{Call, Kind, Registry, input, query};
 use apimachinery::patch::{json_patch, merge_patch, strategic_merge};
 use apimachinery::status::ApiError;
 use controller_runtime::Body;
-use http::{Response, StatusCode};
+use http::Response;
 use serde_json::Value;
 
 /// A patch that was read.
@@ -66,20 +66,11 @@ impl Registry {
         let dry_run = query::dry_run(call.info)?;
         let validation = FieldValidation::parse(call.info)?;
         let patch = Patch::read(call, call.kind.is_built_in())?;
-        for _ in 0..self.options().attempts.max(1) {
-            let slot = self.slot(target).await?;
-            let old = slot.value.as_ref().ok_or_else(|| target.not_found())?;
-            let patched = patch.apply(old, call.kind)?;
-            let input = input::admit(call.kind, patched, &[], validation)?;
+        self.replace(call, target, part, Attempts::Many, dry_run, |old| {
+            let input = input::admit(call.kind, patch.apply(old, call.kind)?, &[], validation)?;
             check_names(target, &input.object)?;
-            target.check_uid(meta::field(&input.object, "uid"), old)?;
-            target.check_revision(meta::field(&input.object, "resourceVersion"), &slot)?;
-            let new = self.prepare_update(target, old, input.object, part)?;
-            if let Some(updated) = self.store_update(target, &slot, new, dry_run).await? {
-                let warnings = &input.warnings;
-                return respond::object(StatusCode::OK, call.kind, call.info, call.headers, &updated, warnings);
-            }
-        }
-        Err(target.modified())
+            Ok(input)
+        })
+        .await
     }
 }

@@ -1,6 +1,7 @@
 //! Update: optimistic concurrency, what stays, and what an update that ends a deletion removes.
 
 use super::create::{has_generation, is_service};
+use super::input::Input;
 use super::services::Claims;
 use super::write::{Slot, Target, Wrote, removal, written};
 use super::{Call, Kind, Registry, input, meta, query, respond};
@@ -21,6 +22,15 @@ pub(super) enum Part {
     Own,
 }
 
+/// How often a write is tried when other writers are faster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Attempts {
+    /// Once: the client named the version that it has seen.
+    One,
+    /// As often as the options say.
+    Many,
+}
+
 /// Metadata that no update changes.
 const KEPT_FIELDS: [&str; 7] =
     ["creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "name", "namespace", "uid"];
@@ -39,24 +49,38 @@ impl Registry {
         let dry_run = query::dry_run(call.info)?;
         let input = input::read_object(call)?;
         check_names(target, &input.object)?;
-        let version = meta::field(&input.object, "resourceVersion").to_owned();
-        let unconditional = version.is_empty() || version == "0";
+        let unconditional = matches!(meta::field(&input.object, "resourceVersion"), "" | "0");
         if unconditional && !allows_unconditional(target.kind) {
             return Err(must_be_specified(target));
         }
-        for _ in 0..self.options().attempts.max(1) {
+        let attempts = if unconditional { Attempts::Many } else { Attempts::One };
+        self.replace(call, target, part, attempts, dry_run, |_| Ok(input.clone())).await
+    }
+
+    /// Stores what `make` makes of the newest state, if it is still the object and the version that the
+    /// client meant, and answers with the result.
+    pub(super) async fn replace(
+        &self,
+        call: &Call<'_>,
+        target: &Target<'_>,
+        part: Part,
+        attempts: Attempts,
+        dry_run: bool,
+        make: impl Fn(&Value) -> Result<Input, ApiError>,
+    ) -> Result<Response<Body>, ApiError> {
+        let attempts = match attempts {
+            Attempts::One => 1,
+            Attempts::Many => self.options().attempts.max(1),
+        };
+        for _ in 0..attempts {
             let slot = self.slot(target).await?;
             let old = slot.value.as_ref().ok_or_else(|| target.not_found())?;
-            target.check_uid(meta::field(&input.object, "uid"), old)?;
-            target.check_revision(&version, &slot)?;
-            let new = self.prepare_update(target, old, input.object.clone(), part)?;
-            match self.store_update(target, &slot, new, dry_run).await? {
-                Some(updated) => {
-                    let warnings = &input.warnings;
-                    return respond::object(StatusCode::OK, call.kind, call.info, call.headers, &updated, warnings);
-                }
-                None if unconditional => {}
-                None => return Err(target.modified()),
+            let Input { object, warnings } = make(old)?;
+            target.check_uid(meta::field(&object, "uid"), old)?;
+            target.check_revision(meta::field(&object, "resourceVersion"), &slot)?;
+            let new = self.prepare_update(target, old, object, part)?;
+            if let Some(updated) = self.store_update(target, &slot, new, dry_run).await? {
+                return respond::object(StatusCode::OK, call.kind, call.info, call.headers, &updated, &warnings);
             }
         }
         Err(target.modified())

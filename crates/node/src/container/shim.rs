@@ -212,9 +212,22 @@ fn mount_root(directory: &Path, root: &Path, request: &RunRequest) -> Result<(),
     let (upper, work) = (upper.to_str().ok_or("path is not UTF-8")?, work.to_str().ok_or("path is not UTF-8")?);
     let options = CString::new(format!("lowerdir={lower},upperdir={upper},workdir={work}"))?;
     rustix::mount::mount("overlay", root, "overlay", rustix::mount::MountFlags::empty(), options.as_c_str())
-        .map_err(|error| format!("mount the root file system: {error}"))?;
+        .map_err(cannot_mount)?;
     std::env::set_current_dir("/")?;
     Ok(())
+}
+
+/// Why the root file system could not be mounted, and what to do about it.
+fn cannot_mount(error: rustix::io::Errno) -> String {
+    let advice = match error {
+        // As mount(2) says of a file system that is not configured in the kernel.
+        rustix::io::Errno::NODEV => {
+            ": the kernel has no overlay file system; load the module \"overlay\" (modprobe overlay), or use a kernel \
+             with CONFIG_OVERLAY_FS"
+        }
+        _ => "",
+    };
+    format!("mount the root file system: {error}{advice}")
 }
 
 fn set_user(configuration: &mut Value, user: &ResolvedUser) {
@@ -315,5 +328,19 @@ fn text(error: &(dyn std::error::Error + 'static)) -> String {
     match text.find("exec: \"") {
         Some(start) => text[start..].trim_end_matches(['"', ')', ' ', '\0']).to_owned(),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What a failure says.
+
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_overlay_is_told_what_to_do() {
+        let said = cannot_mount(rustix::io::Errno::NODEV);
+        assert!(said.contains("modprobe overlay") && said.contains("CONFIG_OVERLAY_FS"), "{said}");
+        assert!(!cannot_mount(rustix::io::Errno::INVAL).contains("overlay"));
     }
 }

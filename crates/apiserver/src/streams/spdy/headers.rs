@@ -2,10 +2,12 @@
 //! for the whole connection and direction (draft-mbelshe-httpbis-spdy-00 section 2.6.10).
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 
 /// Largest block, bytes after decompression; a port-forward's are a few dozen.
 const MAX_BLOCK: usize = 16 * 1024;
+/// Room made at a time for what is decompressed, bytes.
+const STEP: usize = 1024;
 
 /// Words of the dictionary that are preceded by their length.
 const WORDS: &str = "options head post put delete trace accept accept-charset accept-encoding accept-language \
@@ -50,35 +52,30 @@ impl Reader {
 
     /// The pairs of the next block.
     pub(super) fn read(&mut self, block: &[u8]) -> Result<Vec<(String, String)>, Malformed> {
-        let mut plain = Vec::with_capacity(1024);
-        let mut rest = block;
+        let (mut plain, mut rest) = (Vec::new(), block);
         loop {
-            let before = (self.0.total_in(), plain.len());
             if plain.len() == plain.capacity() {
-                plain.reserve(1024);
+                plain.reserve(STEP);
             }
-            match self.0.decompress_vec(rest, &mut plain, FlushDecompress::Sync) {
-                Ok(Status::Ok | Status::BufError | Status::StreamEnd) => {}
+            let (taken_before, made_before) = (self.0.total_in(), plain.len());
+            let went_on = match self.0.decompress_vec(rest, &mut plain, FlushDecompress::Sync) {
+                Ok(_) => self.0.total_in() > taken_before || plain.len() > made_before,
                 Err(error) if error.needs_dictionary().is_some() => {
                     self.0.set_dictionary(&dictionary()).map_err(|_| Malformed)?;
+                    true
                 }
                 Err(_) => return Err(Malformed),
-            }
-            let taken = usize::try_from(self.0.total_in() - before.0).map_err(|_| Malformed)?;
+            };
+            let taken = usize::try_from(self.0.total_in() - taken_before).map_err(|_| Malformed)?;
             rest = rest.get(taken..).ok_or(Malformed)?;
             if plain.len() > MAX_BLOCK {
                 return Err(Malformed);
             }
-            if taken == 0 && plain.len() == before.1 && plain.len() < plain.capacity() && rest.len() == block.len() {
-                // Only the dictionary was set: go on once.
-                if block.is_empty() {
-                    return Err(Malformed);
-                }
-            }
-            if rest.is_empty() && plain.len() < plain.capacity() {
+            // Room that is left means that there is nothing more to come of what was taken.
+            if !plain.is_empty() && rest.is_empty() && plain.len() < plain.capacity() {
                 return pairs(&plain);
             }
-            if taken == 0 && plain.len() == before.1 && self.0.total_in() > 6 {
+            if !went_on {
                 return Err(Malformed);
             }
         }

@@ -1,7 +1,7 @@
 //! SPDY as Kubernetes clients speak it.
 
 use super::frame::{Error, FLAG_FIN, Frame, PING, SYN_REPLY, SYN_STREAM};
-use super::headers::{Reader, Writer, dictionary};
+use super::headers::{Malformed, Reader, Writer, dictionary};
 use super::session::{Session, SpdyStream};
 use bytes::{Bytes, BytesMut};
 use std::time::Duration;
@@ -26,6 +26,29 @@ fn header_blocks_share_one_window() {
     }
     assert!(Reader::new().read(b"nonsense").is_err());
     assert!(Reader::new().read(b"").is_err());
+}
+
+#[test]
+fn damaged_blocks_are_refused() {
+    let text = "x".repeat(5000);
+    let block = Writer::new().write(&[("streamtype", "data"), ("text", &text)]);
+    let read = |block: &[u8]| Reader::new().read(block);
+    let whole = read(&block).unwrap();
+    assert!(whole[1] == ("text".to_owned(), text));
+    // What ends a block says nothing more, so all else that is cut off is missed.
+    let refused = (0..block.len()).filter(|length| match read(&block[..*length]) {
+        Ok(pairs) => {
+            assert!(pairs == whole, "{length} bytes of {}", block.len());
+            false
+        }
+        Err(Malformed) => true,
+    });
+    let needed = refused.count();
+    assert!(block.len() - needed <= 8, "{needed} bytes of {} are needed", block.len());
+    assert_eq!(read(b"this is not compressed"), Err(Malformed));
+    // A little that becomes a lot.
+    let bomb = "x".repeat(1 << 20);
+    assert_eq!(read(&Writer::new().write(&[("text", &bomb)])), Err(Malformed));
 }
 
 #[test]
